@@ -1,0 +1,55 @@
+# make demo: set everything up and show marq live.   make test: set everything up and run all checks.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench lock clean check
+
+help:
+	@echo "make demo   set up and show marq live (in memory, then a real Kafka broker)"
+	@echo "make test   set up, lint and run every test"
+	@echo "make bench  print the benchmark's table"
+	@echo "make lint   ruff, mypy --strict and the import layers"
+	@echo "make lock   resolve the lock files again"
+	@echo "make clean  remove what make made"
+
+check:
+	@command -v $(PYTHON) >/dev/null || { echo "marq needs Python 3.11 or newer: install it (Debian: apt-get install python3 python3-venv)." >&2; exit 1; }
+	@$(PYTHON) tools/check.py
+
+# The stamp is written last: an install that broke off starts again.
+$(READY): locks/build.txt locks/dev.txt pyproject.toml | check
+	@echo "setting up $(VENV) (a minute or two the first time)"
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r locks/build.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation -r locks/dev.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/marq demo
+
+lint: $(READY)
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+test: lint
+	@$(BIN)/pytest
+
+bench: $(READY)
+	@$(BIN)/python -m bench
+
+# uv only resolves; pip installs. The files hold names, versions and hashes, no registry.
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade
+lock: $(READY)
+	@$(BIN)/pip install --quiet uv
+	@$(BIN)/$(LOCK) --group pyproject.toml:build -o locks/build.txt
+	@$(BIN)/$(LOCK) pyproject.toml --all-extras --group dev -c locks/build.txt -o locks/dev.txt
+
+clean:
+	@rm -rf $(VENV) build dist bench/out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,1 @@
+"""marq: a complete message queue on Apache Kafka."""

@@ -1,0 +1,1 @@
+"""The rules of marq, pure: no I/O, no clock, no randomness."""
