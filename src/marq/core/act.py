@@ -1,0 +1,81 @@
+"""Which events of a batch still stand when act is about to perform them.
+
+Act reads the hold log from the end of the batch to the high watermark it found *after* fencing
+every earlier act. What ended there, was claimed again or put off meanwhile is dropped; the rest is
+ended by act's own records, in one transaction with the copies. So each expiry is acted on once,
+whatever Spark replays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from marq.core import bits, claimed
+from marq.core.marker import Action, Claim, ClaimId, Hold, Marker, Parked, ParkedRef, Progress, Step
+from marq.core.overdue import Due, Event, Overdue
+
+Name = tuple[ClaimId, int] | ParkedRef
+
+
+def standing(events: Iterable[Event], tail: Iterable[Marker | Parked | None]) -> list[Event]:
+    """The events nothing in the tail speaks against."""
+    events = list(events)
+    if not events:
+        return []
+    settled: set[Name] = set()
+    claims: list[Claim] = []
+    for marker in tail:
+        match marker:
+            case Progress() | Hold():
+                settled.update(_settled(marker))
+            case Claim():
+                claims.append(marker)
+    return [e for e in events if settled.isdisjoint(_names(e)) and not _claimed_again(e, claims)]
+
+
+def ends(events: Iterable[Event]) -> Progress:
+    """The record that ends these events' entries, under the claim that speaks for each."""
+    masks: dict[ClaimId, int] = {}
+    parked: list[ParkedRef] = []
+    for event in events:
+        match event:
+            case Overdue(names=((claim, index), *_)):
+                masks[claim] = masks.get(claim, 0) | bits.span(index, 1)
+            case Due(ref=ref):
+                parked.append(ref)
+    return Progress(
+        tuple(Step(claim, mask) for claim, mask in sorted(masks.items())), tuple(parked)
+    )
+
+
+def _names(event: Event) -> Iterable[Name]:
+    return event.names if isinstance(event, Overdue) else (event.ref,)
+
+
+def _settled(marker: Progress | Hold) -> Iterator[Name]:
+    """What the marker ends or, from the tracker itself, puts off.
+
+    A worker's hold comes too late for what is overdue already, and so does a cancel.
+    """
+    match marker:
+        case Progress(steps=steps, parked=refs):
+            for step in steps:
+                yield from ((step.claim, index) for index in bits.indexes(step.ended))
+            yield from refs
+        case Hold(held=held, parked=parked, by_tracker=True):
+            for item in held:
+                yield from ((item.claim, index) for index in bits.indexes(item.indexes))
+            yield from (put_off.ref for put_off in parked if put_off.action is not Action.CANCEL)
+
+
+def _claimed_again(event: Event, claims: list[Claim]) -> bool:
+    """Whether a claim in the tail, not one of the event's own sent twice, covers its offset."""
+    if not isinstance(event, Overdue):
+        return False
+    own = {claim for claim, _ in event.names}
+    return any(
+        claim.source == event.source
+        and claim.id not in own
+        and claimed.indexes(claim.runs, event.offset, event.offset + 1)
+        for claim in claims
+    )

@@ -1,0 +1,116 @@
+"""What opens and what ends: the offsets of a source under its claims.
+
+Claims of one offset accumulate, an end under any of them ends them all, and what has ended never
+opens again, whatever lands late.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from marq.core import claimed
+from marq.core.marker import EndedRuns, Restated, Source
+from marq.core.runs import Runs
+from marq.core.state import Claimed, OpenClaim, State
+
+
+def open_claim(state: State, offset: int, claim: Restated, start: int) -> None:
+    """Open what of the claim may open: what has ended never opens again."""
+    ever = _ever_claimed(state, claim.source)
+    if ever is None:
+        return
+    end = claimed.end(claim.runs)
+    parts = [replace(part) for part in claim.parts]
+    opened = OpenClaim(claim.id, claim.source, claim.runs, parts, offset, state.clock_ms, offset)
+    if ever.meets(start, end):  # rarely: most claims are all new
+        opened.close(_seen(ever, claim.runs) & ~_still_open(state, opened))
+        _pair(state, opened)
+    ever.add(start, end)
+    if opened.parts:
+        state.claims[claim.id] = opened
+
+
+def _ever_claimed(state: State, source: Source) -> Runs | None:
+    """The runs ever claimed of the source; None if it was sought again since.
+
+    A seek starts over: with the first claim of the new epoch, what was open in the old one is
+    void, or a claim of it that lands late could not be told from one still needed.
+    """
+    stream, epoch = source[:4], source.epoch
+    known = state.claimed.get(stream)
+    if known is None:
+        known = state.claimed[stream] = Claimed(epoch)
+    elif known.epoch < epoch:
+        for old in state.claims_of(Source(*stream, known.epoch)):
+            del state.claims[old.id]
+        known = state.claimed[stream] = Claimed(epoch)
+    return known.runs if known.epoch == epoch else None
+
+
+def _seen(ever: Runs, runs: claimed.Runs) -> int:
+    mask = 0
+    for first, count in runs:
+        for low, high in ever.within(first, first + count):
+            mask |= claimed.indexes(runs, low, high)
+    return mask
+
+
+def _still_open(state: State, claim: OpenClaim) -> int:
+    """The indexes of the claim whose offsets are open under another one."""
+    mask = 0
+    for other in state.claims_of(claim.source):
+        for low, high in claimed.offsets(other.runs, other.open):
+            mask |= claimed.indexes(claim.runs, low, high)
+    return mask
+
+
+def _pair(state: State, claim: OpenClaim) -> None:
+    """Note which claims share open offsets with this one."""
+    for other in state.claims_of(claim.source):
+        shared = 0
+        for low, high in claimed.offsets(claim.runs, claim.open):
+            shared |= claimed.indexes(other.runs, low, high)
+        shared &= other.open
+        if shared:
+            other.marked &= ~shared  # a new claim: someone has it again
+            other.twins += (claim.id,)
+            claim.twins += (other.id,)
+
+
+def end(state: State, offset: int, claim: OpenClaim, indexes: int) -> None:
+    """End these messages under every claim; late or not: the act of the tracker is always late."""
+    for twin in [state.claims[twin] for twin in claim.twins if twin in state.claims]:
+        for low, high in claimed.offsets(claim.runs, claim.open & indexes):
+            twin.close(claimed.indexes(twin.runs, low, high))
+            twin.named_at = offset
+        _forget_if_ended(state, twin)
+    claim.close(indexes)
+    _forget_if_ended(state, claim)
+
+
+def _forget_if_ended(state: State, claim: OpenClaim) -> None:
+    if not claim.parts:
+        state.claims.pop(claim.id, None)
+
+
+def end_runs(state: State, offset: int, ended: EndedRuns) -> None:
+    """What has ended stays so, also for a state that never read how.
+
+    In a state that did, this changes nothing. In one built anew from a trimmed log it ends what
+    a claim sent twice has opened meanwhile.
+    """
+    ever = _ever_claimed(state, ended.source)
+    if ever is None:
+        return
+    runs = Runs((first, first + count) for first, count in ended.runs)
+    for claim in state.claims_of(ended.source):
+        mask = 0
+        for low, high in claimed.offsets(claim.runs, claim.open):
+            for start, stop in runs.within(low, high):
+                mask |= claimed.indexes(claim.runs, start, stop)
+        if mask:
+            claim.close(mask)
+            claim.named_at = offset
+            _forget_if_ended(state, claim)
+    for start, stop in runs:
+        ever.add(start, stop)

@@ -1,0 +1,118 @@
+"""What is emitted at the end of a batch: what is overdue and still open, oldest first.
+
+At the end of a batch and not at the moment of expiry: when the log is folded again, the end of an
+entry may stand further down the same batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
+
+from msgspec import Struct
+
+from marq.core import bits, claimed
+from marq.core.marker import Action, ClaimId, ParkedRef, Part, Source
+from marq.core.state import OpenClaim, State
+
+LIMIT = 5_000
+"""Events a batch of one partition may emit: the rest comes with the next ones."""
+
+
+class Overdue(Struct, frozen=True, gc=False):
+    """A claimed message whose time is up."""
+
+    source: Source
+    offset: int
+    names: tuple[tuple[ClaimId, int], ...]
+    """Its claims and indexes, the one that speaks for it first: it lapsed last."""
+    action: Action
+    deadline_ms: int
+    ahead_ms: int
+    attempt: int
+    """The attempt that was begun; 0 = it was only prefetched."""
+    kept_alive: bool
+    reason: str
+
+    @property
+    def lapse_ms(self) -> int:
+        return self.deadline_ms - self.ahead_ms
+
+
+class Due(Struct, frozen=True, gc=False):
+    """A parked message whose time has come."""
+
+    ref: ParkedRef
+    action: Action
+    lapse_ms: int
+    tries: int
+    reason: str
+
+
+Event = Overdue | Due
+
+
+def emit(state: State, limit: int = LIMIT) -> list[Event]:
+    """The events of a batch, at most `limit`; they are marked until their end is read."""
+    found: list[Iterator[Event]] = [_overdue(state), _due(state)]
+    chosen = list(islice(merge(*found, key=attrgetter("lapse_ms")), limit))
+    for event in chosen:
+        _mark(state, event)
+    return chosen
+
+
+def next_lapse_ms(state: State) -> int | None:
+    """When something open lapses next, if nothing else happens; None: nothing is open."""
+    leased = (p.lapse_ms for c in state.claims.values() for p in c.parts if p.indexes & ~c.marked)
+    parked = (about.first_lapse_ms for about in state.parked.index.values())
+    return min((*leased, *parked), default=None)
+
+
+def _overdue(state: State) -> Iterator[Event]:
+    lapsed = [
+        (part.lapse_ms, claim.source, claim.runs, claim, part)
+        for claim in state.claims.values()
+        for part in claim.parts
+        if state.lapsed(part) and part.indexes & ~claim.marked
+    ]
+    for *_, claim, part in sorted(lapsed, key=lambda found: found[:3]):
+        for index, offset in claimed.numbered(claim.runs, part.indexes & ~claim.marked):
+            names = _names(state, claim, part, index, offset)
+            if names:
+                yield Overdue(
+                    claim.source, offset, names, part.action, part.deadline_ms, part.ahead_ms,
+                    part.attempt, part.kept_alive, part.reason,
+                )  # fmt: skip
+
+
+def _names(
+    state: State, claim: OpenClaim, part: Part, index: int, offset: int
+) -> tuple[tuple[ClaimId, int], ...]:
+    """All claims of the offset; none if another than this one speaks for it."""
+    names = [(claim.id, index)]
+    for twin in (state.claims[twin] for twin in claim.twins if twin in state.claims):
+        mask = claimed.indexes(twin.runs, offset, offset + 1) & twin.open
+        if not mask:
+            continue
+        other = next(p for p in twin.parts if p.indexes & mask)
+        if (other.lapse_ms, twin.id) > (part.lapse_ms, claim.id):
+            return ()
+        names.append((twin.id, mask.bit_length() - 1))
+    return tuple(names)
+
+
+def _due(state: State) -> Iterator[Event]:
+    for entry in state.parked.overdue(state.clock_ms):
+        yield Due(entry.ref, entry.action, entry.lapse_ms, entry.tries, entry.reason)
+
+
+def _mark(state: State, event: Event) -> None:
+    match event:
+        case Overdue(names=((claim, index), *_)):
+            state.claims[claim].marked |= bits.span(index, 1)
+        case Due(ref=ref):
+            entry = state.parked.get(ref)
+            assert entry is not None, "it was found there a moment ago"
+            state.parked.mark(entry)

@@ -1,0 +1,113 @@
+"""Pieces of encoding that several records share, each a pair: put it, take it."""
+
+from __future__ import annotations
+
+from struct import Struct as Layout
+
+from marq.core.marker import Action, ClaimId, Part, Restated, Source
+from marq.core.wire import MAX_INDEX, Reader, Writer
+from marq.errors import MalformedMarker
+
+U64 = Layout("<Q")
+_PART_ACTIONS = frozenset(Action) - {Action.EXTEND, Action.CANCEL}
+
+
+def put_claim_id(out: Writer, claim: ClaimId) -> None:
+    out.raw(U64.pack(claim.worker))
+    out.number(claim.sequence)
+
+
+def claim_id(data: Reader) -> ClaimId:
+    return ClaimId(u64(data), data.number())
+
+
+def u64(data: Reader) -> int:
+    (value,) = U64.unpack(data.raw(8))
+    assert isinstance(value, int)
+    return value
+
+
+def put_source(out: Writer, source: Source) -> None:
+    out.raw(source.topic_id)
+    out.number(source.partition)
+    out.text(source.queue)
+    out.text(source.subscription)
+    out.number(source.epoch)
+
+
+def source(data: Reader) -> Source:
+    return Source(data.raw(16), data.number(), data.text(), data.text(), data.number())
+
+
+def put_runs(out: Writer, runs: tuple[tuple[int, int], ...], position: int = 0) -> None:
+    """(first, count) pairs, each as its distance from the end of the one before."""
+    out.number(len(runs))
+    for first, count in runs:
+        out.numbers((first - position, count))
+        position = first + count
+
+
+def runs(data: Reader, position: int = 0) -> tuple[tuple[int, int], ...]:
+    found = []
+    for _ in range(data.count()):
+        first = position + data.number()
+        count = data.number()
+        position = first + count
+        if not count or position >> 63:
+            raise MalformedMarker("a run of offsets is empty or beyond 63 bits")
+        found.append((first, count))
+    return tuple(found)
+
+
+def offsets(data: Reader, position: int = 0) -> tuple[tuple[int, int], ...]:
+    """The runs of a claim: no more than an index can name."""
+    found = runs(data, position)
+    if not 0 < sum(count for _, count in found) <= MAX_INDEX:
+        raise MalformedMarker(f"a claim holds 1 to {MAX_INDEX} messages")
+    return found
+
+
+def action(data: Reader, allowed: frozenset[Action]) -> Action:
+    value = data.number()
+    if value not in allowed:
+        raise MalformedMarker(f"no such action: {value}")
+    return Action(value)
+
+
+def flag(data: Reader) -> bool:
+    value = data.number()
+    if value > 1:
+        raise MalformedMarker("a flag is neither 0 nor 1")
+    return bool(value)
+
+
+def put_restated(out: Writer, claim: Restated) -> None:
+    put_claim_id(out, claim.id)
+    put_source(out, claim.source)
+    put_runs(out, claim.runs)
+    out.number(len(claim.parts))
+    for part in claim.parts:
+        out.indexes(part.indexes)
+        out.numbers((part.deadline_ms, part.ahead_ms, part.lease_ms))
+        out.numbers((part.attempt << 1 | part.kept_alive, part.action))
+        out.text(part.reason)
+
+
+def restated(data: Reader) -> Restated:
+    claim, place, where = claim_id(data), source(data), offsets(data)
+    return Restated(claim, place, where, tuple(_part(data) for _ in range(data.count())))
+
+
+def _part(data: Reader) -> Part:
+    indexes, deadline_ms, ahead_ms = data.indexes(), data.number(), data.number()
+    lease_ms, attempt = data.number(), data.number()
+    return Part(
+        indexes=indexes,
+        deadline_ms=deadline_ms,
+        ahead_ms=ahead_ms,
+        lease_ms=lease_ms,
+        attempt=attempt >> 1,
+        kept_alive=bool(attempt & 1),
+        action=action(data, _PART_ACTIONS),
+        reason=data.text(),
+    )

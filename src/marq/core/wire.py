@@ -1,0 +1,146 @@
+"""The bytes under every codec: unsigned varints, short texts, index sets.
+
+A reader runs out rather than guess: every count stands before what it counts and `end` checks that
+nothing is left, so no prefix of an encoding is an encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from marq.core import bits
+from marq.errors import MalformedMarker
+
+MAX_INDEX = 1 << 16
+"""Messages a claim may hold; bounds what a hostile record can make a reader allocate."""
+
+_MAX_VARINT_BYTES = 10
+
+
+class Writer:
+    """Builds one record."""
+
+    __slots__ = ("_out",)
+
+    def __init__(self, head: bytes = b"") -> None:
+        self._out = bytearray(head)
+
+    def number(self, value: int) -> None:
+        if value < 0:
+            raise ValueError(f"only numbers from 0 up can be written, not {value}")
+        out = self._out
+        while value > 0x7F:
+            out.append(value & 0x7F | 0x80)
+            value >>= 7
+        out.append(value)
+
+    def numbers(self, values: Iterable[int]) -> None:
+        for value in values:
+            self.number(value)
+
+    def raw(self, data: bytes) -> None:
+        self._out += data
+
+    def blob(self, data: bytes) -> None:
+        self.number(len(data))
+        self._out += data
+
+    def text(self, value: str) -> None:
+        self.blob(value.encode())
+
+    def indexes(self, mask: int) -> None:
+        """An index set as runs or as a bitmap, whichever is shorter; the low bit tells which."""
+        found = list(bits.runs(mask))
+        as_runs = Writer()
+        position = 0
+        for start, count in found:
+            as_runs.numbers((start - position, count))
+            position = start + count
+        bitmap = mask.to_bytes((mask.bit_length() + 7) // 8, "little")
+        if len(as_runs._out) <= len(bitmap):
+            self.number(len(found) << 1)
+            self.raw(as_runs.bytes())
+        else:
+            self.number(len(bitmap) << 1 | 1)
+            self.raw(bitmap)
+
+    def bytes(self) -> bytes:
+        return bytes(self._out)
+
+
+class Reader:
+    """Takes one record apart; `MalformedMarker` where it breaks off or contradicts itself."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self._data = data
+        self._at = at
+
+    def number(self) -> int:
+        data, at = self._data, self._at
+        try:
+            byte = data[at]
+            value = byte & 0x7F
+            shift = 7
+            while byte & 0x80:
+                at += 1
+                byte = data[at]
+                value |= (byte & 0x7F) << shift
+                shift += 7
+        except IndexError:
+            raise MalformedMarker("a number breaks off") from None
+        if at - self._at >= _MAX_VARINT_BYTES or value >> 64:
+            raise MalformedMarker("a number is longer than 64 bits")
+        self._at = at + 1
+        return value
+
+    def count(self) -> int:
+        """A number of things that follow, each at least a byte long."""
+        value = self.number()
+        if value > len(self._data) - self._at:
+            raise MalformedMarker("more is announced than follows")
+        return value
+
+    def raw(self, size: int) -> bytes:
+        end = self._at + size
+        if end > len(self._data):
+            raise MalformedMarker("the record breaks off")
+        found = self._data[self._at : end]
+        self._at = end
+        return found
+
+    def blob(self) -> bytes:
+        return self.raw(self.count())
+
+    def text(self) -> str:
+        try:
+            return self.blob().decode()
+        except UnicodeDecodeError:
+            raise MalformedMarker("a text is not UTF-8") from None
+
+    def indexes(self) -> int:
+        tag = self.number()
+        return self._bitmap(tag >> 1) if tag & 1 else self._runs(tag >> 1)
+
+    def _bitmap(self, size: int) -> int:
+        mask = int.from_bytes(self.raw(size), "little")
+        if mask.bit_length() > MAX_INDEX:
+            raise MalformedMarker(f"an index is above {MAX_INDEX}")
+        return mask
+
+    def _runs(self, count: int) -> int:
+        mask = position = 0
+        for _ in range(count):
+            start = position + self.number()
+            length = self.number()
+            position = start + length
+            # Checked before the shift: 2**60 ones would be built otherwise.
+            if not length or position > MAX_INDEX:
+                raise MalformedMarker("a run of indexes is empty or too long")
+            mask |= bits.span(start, length)
+        return mask
+
+    def end(self) -> None:
+        if self._at != len(self._data):
+            raise MalformedMarker("something follows the record's end")
