@@ -1,0 +1,133 @@
+"""One broker as a child process: formatted once, started, watched, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from marq.embedded import config
+from marq.embedded.files import Home
+from marq.embedded.layout import Layout, Node
+from marq.errors import RuntimeFailed
+
+_TETHER = Path(__file__).with_name("tether.py")
+_LOG4J = Path(__file__).with_name("log4j2.properties")
+_META = "meta.properties"
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """What it takes to run Kafka here: a Java, the jars, a directory and its layout."""
+
+    java: Path
+    jars: tuple[Path, ...]
+    home: Home
+    layout: Layout
+
+    def environment(self) -> dict[str, str]:
+        """Exactly the checked jars, by the environment: a command line stays readable."""
+        return {**os.environ, "CLASSPATH": os.pathsep.join(map(str, self.jars))}
+
+
+def format_storage(kit: Kit) -> None:
+    """Give every broker its formatted, empty data directory, once for all time.
+
+    Kafka formats a folder beside it that is then renamed: a data directory is absent or whole,
+    and one that exists is never formatted again, so nothing in it can be lost here.
+    """
+    new = [node for node in kit.layout.nodes if not kit.home.data(node.id).exists()]
+    runs = [_formatting(kit, node) for node in new]
+    for node, (folder, process) in zip(new, runs, strict=True):
+        printed, _ = process.communicate()
+        if process.returncode != 0:
+            raise RuntimeFailed(f"Kafka could not format {folder}: {printed.strip()[-500:]}")
+        os.rename(folder / "data", kit.home.data(node.id))
+        shutil.rmtree(folder)
+    for node in kit.layout.nodes:
+        if not (kit.home.data(node.id) / _META).is_file():
+            raise RuntimeFailed(
+                f"{kit.home.data(node.id)} has no {_META}, so Kafka cannot read it: "
+                "restore the directory, or name another one with --data."
+            )
+
+
+def _formatting(kit: Kit, node: Node) -> tuple[Path, subprocess.Popen[str]]:
+    place = kit.home.broker(node.id)
+    place.mkdir(exist_ok=True)
+    for left in place.glob("format-*"):
+        shutil.rmtree(left)
+    folder = Path(tempfile.mkdtemp(prefix="format-", dir=place))
+    properties = folder / "server.properties"
+    properties.write_text(config.server_properties(kit.layout, node, folder / "data"))
+    tool = ["-XX:TieredStopAtLevel=1", f"-Dmarq.log={folder / 'log'}", *_logging()]
+    arguments = ["format", "-t", kit.layout.cluster_id, "-c", str(properties)]
+    process = subprocess.Popen(
+        [str(kit.java), *tool, "kafka.tools.StorageTool", *arguments],
+        env=kit.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return folder, process
+
+
+def spawn(kit: Kit, node: Node) -> subprocess.Popen[bytes]:
+    """Start one broker, tied to this process.
+
+    Call it from the main thread: the kernel ends the child with the *thread* that started it.
+    """
+    properties = kit.home.properties(node.id)
+    properties.write_text(config.server_properties(kit.layout, node, kit.home.data(node.id)))
+    heap = config.heap(len(kit.layout.nodes))
+    options = [
+        f"-Xmx{heap}",
+        "-XX:+UseG1GC",
+        "-XX:+ExitOnOutOfMemoryError",
+        "-Djava.awt.headless=true",
+    ]
+    log = f"-Dmarq.log={kit.home.broker_log(node.id)}"
+    command = [str(kit.java), *options, log, *_logging(), "kafka.Kafka", str(properties)]
+    with kit.home.broker_output(node.id).open("wb") as output:
+        return subprocess.Popen(
+            [sys.executable, "-I", str(_TETHER), str(os.getpid()), *command],
+            env=kit.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C is for the supervisor alone, which then ends the brokers in order.
+            start_new_session=True,
+        )
+
+
+def _logging() -> list[str]:
+    return [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"]
+
+
+def how_it_ended(code: int) -> str:
+    """An exit code in words."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    with contextlib.suppress(ValueError):
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"was ended by signal {-code}"
+
+
+def last_lines(home: Home, node: int, count: int = 8) -> str:
+    """The end of what a broker logged, and of what its JVM printed if it printed anything."""
+    tails = (_tail(path, count) for path in (home.broker_log(node), home.broker_output(node)))
+    return "\n".join(line for tail in tails for line in tail)
+
+
+def _tail(path: Path, count: int) -> list[str]:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 16_384))
+        return file.read().decode("utf-8", "replace").splitlines()[-count:]
+    return []

@@ -1,0 +1,107 @@
+"""A supervisor that goes on after the process that wanted it, and the one answer it sends back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from marq.embedded import foreground
+from marq.embedded.files import Home
+from marq.embedded.layout import Wanted
+from marq.embedded.state import State
+from marq.errors import ConfigError, QueueError
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """How the start went: ready (at these servers), busy (another was faster), or why it failed."""
+
+    outcome: Literal["ready", "busy", "config", "failed"]
+    text: str = ""
+
+
+def launch(home: Home, wanted: Wanted) -> Answer:
+    """Start a supervisor in the background and wait for its answer."""
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as answers:
+        try:
+            subprocess.run(
+                # -P: what lies in the current directory must not shadow a module.
+                [sys.executable, "-P", "-m", "marq.embedded", str(home.path), str(writer)],
+                input=msgspec.json.encode(wanted),
+                pass_fds=(writer,),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                check=False,
+            )
+        finally:
+            os.close(writer)
+        answer = answers.read()  # to the end: when the supervisor closes the pipe, or dies
+    if not answer:
+        return Answer("failed", f"the supervisor ended before it was ready: see {home.logs}.")
+    return msgspec.json.decode(answer, type=Answer)
+
+
+@dataclass(slots=True)
+class _Voice:
+    """Writes the log, and the first outcome to whoever waits."""
+
+    home: Home
+    pipe: int
+    answered: bool = False
+
+    def report(self, state: State, news: str) -> None:
+        self.log(news)
+        if state.phase == "running":
+            self.answer(Answer("ready", state.bootstrap_servers))
+
+    def log(self, news: str) -> None:
+        with contextlib.suppress(OSError), self.home.supervisor_log.open("a") as file:
+            file.write(f"{datetime.now():%Y-%m-%d %H:%M:%S} {news}\n")
+
+    def answer(self, answer: Answer) -> None:
+        if not self.answered:
+            self.answered = True
+            with contextlib.suppress(OSError):  # nobody waits any more: run all the same
+                os.write(self.pipe, msgspec.json.encode(answer))
+            os.close(self.pipe)
+
+
+def main() -> None:
+    """The background process: fork, so that the starter has no child to wait for, and supervise."""
+    home, pipe = Home(Path(sys.argv[1])), int(sys.argv[2])
+    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=Wanted)
+    if os.fork():
+        os._exit(0)
+    os.chdir("/")  # a supervisor must not keep a file system busy
+    os.set_inheritable(pipe, False)
+    voice = _Voice(home, pipe)
+    sys.exit(_outcome(voice, lambda: foreground.supervise(home, wanted, voice.report)))
+
+
+def _outcome(voice: _Voice, run: Callable[[], None]) -> int:
+    try:
+        run()
+    except foreground.AlreadyRunning:
+        voice.answer(Answer("busy"))
+        return 0
+    except ConfigError as error:
+        voice.answer(Answer("config", str(error)))
+        return 2
+    except Exception as error:
+        said = str(error) if isinstance(error, QueueError) else f"unexpected: {error!r}"
+        voice.log(f"gave up: {said}")
+        voice.answer(Answer("failed", said))
+        return 1
+    voice.log("stopped")
+    voice.answer(Answer("failed", "it was stopped before it was ready."))
+    return 0

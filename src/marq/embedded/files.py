@@ -1,0 +1,112 @@
+"""What a runtime's directory holds, and how its small files are read and written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from marq.errors import RuntimeFailed
+
+T = TypeVar("T")
+
+UNFINISHED = ".marq-"
+"""How the names of files begin that are not whole yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The directory of one runtime."""
+
+    path: Path
+
+    @property
+    def lock(self) -> Path:
+        """Held by the supervisor as long as it lives; the kernel lets go of it when it dies."""
+        return self.path / "lock"
+
+    @property
+    def layout(self) -> Path:
+        """Number of brokers, ports, cluster id: what stays over down and up."""
+        return self.path / "runtime.json"
+
+    @property
+    def state(self) -> Path:
+        """Who runs now; gone after an orderly stop."""
+        return self.path / "state.json"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.logs / "supervisor.log"
+
+    def broker(self, node: int) -> Path:
+        return self.path / f"broker-{node}"
+
+    def data(self, node: int) -> Path:
+        return self.broker(node) / "data"
+
+    def properties(self, node: int) -> Path:
+        return self.broker(node) / "server.properties"
+
+    def broker_log(self, node: int) -> Path:
+        """What Kafka logs."""
+        return self.logs / f"broker-{node}.log"
+
+    def broker_output(self, node: int) -> Path:
+        """What the JVM itself prints."""
+        return self.logs / f"broker-{node}.out"
+
+
+def default_home() -> Path:
+    """The runtime every process joins that names no directory."""
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base, "marq", "embedded")
+
+
+def home(directory: str | os.PathLike[str] | None) -> Home:
+    """The home at `directory`, else the default one."""
+    return Home(Path(directory or default_home()).expanduser().absolute())
+
+
+def write(path: Path, value: object) -> None:
+    """Replace a JSON file at once: a reader never sees half of it."""
+    fresh = path.with_name(f"{UNFINISHED}{path.name}.{os.getpid()}")
+    try:
+        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
+        os.replace(fresh, path)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def read(path: Path, kind: type[T]) -> T | None:
+    """The file's value; None without a file."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError:
+        return None
+    except (OSError, msgspec.DecodeError) as error:
+        raise RuntimeFailed(f"cannot read {path} ({error}): repair or remove it.") from error
+
+
+@contextlib.contextmanager
+def writing(directory: Path) -> Iterator[None]:
+    """Turns a full disk or a missing right into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise RuntimeFailed(
+            f"cannot write to {directory} ({error.strerror or error}): "
+            "free some space, mend its rights or name another directory with --data."
+        ) from error

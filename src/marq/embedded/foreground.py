@@ -1,0 +1,54 @@
+"""Makes a directory ready and runs its brokers in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+
+import filelock
+
+from marq.embedded import broker, files, jars, java, layout, state
+from marq.embedded.files import Home
+from marq.embedded.layout import Wanted
+from marq.embedded.process import ProcessId
+from marq.embedded.state import State
+from marq.embedded.supervisor import Report, Supervisor
+
+
+class AlreadyRunning(Exception):
+    """Another supervisor holds the directory."""
+
+
+def supervise(home: Home, wanted: Wanted, report: Report) -> None:
+    """Run the brokers until told to stop; from the main thread, which the brokers are tied to."""
+    layout.read(home)  # refuses a foreign directory before anything is written
+    program, checked = java.find(), jars.resolve()
+    with files.writing(home.path):
+        home.path.mkdir(parents=True, exist_ok=True)
+        with exclusive(home):
+            state.clear_stale(home)
+            # Written before anything else: from here on others wait for this process.
+            files.write(home.state, State(ProcessId.mine(), "starting", "", ()))
+            try:
+                made = layout.settle(home, wanted, random.Random())
+                home.logs.mkdir(exist_ok=True)
+                kit = broker.Kit(program, checked, home, made)
+                broker.format_storage(kit)
+                Supervisor(kit, report).run()
+            finally:
+                home.state.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def exclusive(home: Home) -> Iterator[None]:
+    """The right to start brokers in `home`; whoever dies loses it."""
+    lock = filelock.FileLock(home.lock)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        raise AlreadyRunning from None
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,0 +1,138 @@
+"""Who runs now: the file by which every process finds the same runtime."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from marq.embedded import files, layout
+from marq.embedded.files import Home
+from marq.embedded.process import ProcessId
+
+KAFKA_VERSION = "4.3.1"
+_PATIENCE = 10.0
+
+Phase = Literal["starting", "running", "degraded", "stopping"]
+
+
+class BrokerState(msgspec.Struct, frozen=True):
+    """One broker as its supervisor knows it; without a process it waits for its restart."""
+
+    id: int
+    port: int
+    process: ProcessId | None
+    restarts: int = 0
+
+
+class State(msgspec.Struct, frozen=True):
+    """What the supervisor writes at every change."""
+
+    supervisor: ProcessId
+    phase: Phase
+    bootstrap_servers: str
+    brokers: tuple[BrokerState, ...]
+
+
+class BrokerStatus(msgspec.Struct, frozen=True):
+    """One broker as a user sees it."""
+
+    id: int
+    port: int
+    alive: bool
+    pid: int | None
+    uptime: float
+    restarts: int
+    log: str
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """A runtime as a user sees it."""
+
+    status: Literal["stopped", "stale", "starting", "running", "degraded", "stopping"]
+    directory: str
+    bootstrap_servers: str
+    supervisor_pid: int | None
+    uptime: float
+    brokers: tuple[BrokerStatus, ...]
+    log: str
+    kafka_version: str = KAFKA_VERSION
+
+    def to_json(self) -> str:
+        """One JSON object."""
+        return msgspec.json.encode(self).decode()
+
+
+def read(home: Home) -> State | None:
+    """What the last supervisor wrote; it may be dead."""
+    return files.read(home.state, State)
+
+
+def of_living(home: Home) -> State | None:
+    """What a supervisor that lives wrote."""
+    state = read(home)
+    return state if state and state.supervisor.alive() else None
+
+
+def status(home: Home) -> Status:
+    """The runtime in `home` at this moment."""
+    made, state = layout.read(home), read(home)
+    alive = state is not None and state.supervisor.alive()
+    return Status(
+        status=_word(state, alive),
+        directory=str(home.path),
+        bootstrap_servers=made.bootstrap_servers if made else "",
+        supervisor_pid=state.supervisor.pid if state and alive else None,
+        uptime=state.supervisor.uptime() if state else 0.0,
+        brokers=_brokers(home, made, state),
+        log=str(home.supervisor_log),
+    )
+
+
+def _word(
+    state: State | None, alive: bool
+) -> Literal["stopped", "stale", "starting", "running", "degraded", "stopping"]:
+    if state is None:
+        return "stopped"
+    if not alive:
+        return "stale"
+    whole = all(broker.process and broker.process.alive() for broker in state.brokers)
+    return "degraded" if state.phase == "running" and not whole else state.phase
+
+
+def _brokers(
+    home: Home, made: layout.Layout | None, state: State | None
+) -> tuple[BrokerStatus, ...]:
+    known = {broker.id: broker for broker in state.brokers} if state else {}
+    nodes = made.nodes if made else ()
+    return tuple(
+        _broker(home, known.get(node.id) or BrokerState(node.id, node.port, None)) for node in nodes
+    )
+
+
+def _broker(home: Home, broker: BrokerState) -> BrokerStatus:
+    process = broker.process if broker.process and broker.process.alive() else None
+    return BrokerStatus(
+        id=broker.id,
+        port=broker.port,
+        alive=process is not None,
+        pid=process.pid if process else None,
+        uptime=round(process.uptime(), 1) if process else 0.0,
+        restarts=broker.restarts,
+        log=str(home.broker_log(broker.id)),
+    )
+
+
+def clear_stale(home: Home) -> None:
+    """End what a dead supervisor left and forget it.
+
+    Where the kernel ties children to their parent there is nothing left; elsewhere the brokers of a
+    killed supervisor still run. Only processes that are provably the recorded ones are touched.
+    """
+    state = read(home)
+    if state is None:
+        return
+    for broker in state.brokers:
+        if broker.process:
+            broker.process.end(_PATIENCE)
+    home.state.unlink(missing_ok=True)

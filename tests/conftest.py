@@ -1,0 +1,17 @@
+"""What tests of all kinds share: the one real broker of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from marq import embedded
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.Runtime]:
+    """A real single broker, started when the first test asks and stopped at the end of the run."""
+    runtime = embedded.start(tmp_path_factory.mktemp("kafka"))
+    yield runtime
+    runtime.stop()
