@@ -141,6 +141,9 @@ class Reader:
             mask |= bits.span(start, length)
         return mask
 
+    def at_end(self) -> bool:
+        return self._at == len(self._data)
+
     def end(self) -> None:
-        if self._at != len(self._data):
+        if not self.at_end():
             raise MalformedMarker("something follows the record's end")

@@ -1,0 +1,105 @@
+"""The catalog: definitions of queues, and the rule by which they change.
+
+A change is a record with version + 1, and the first in log order wins; so two who change at once
+cannot both win, and everyone who reads the log agrees on who did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from marq.core import duration
+
+
+class QueueDefinition(Struct, frozen=True, forbid_unknown_fields=True):
+    """The options of a queue, as the catalog holds them."""
+
+    lease_ms: int = 30_000
+    max_attempts: int = 5
+    backoff_ms: tuple[int, int] = (1_000, 300_000)
+    dead_letter: bool = True
+    ttl_ms: int | None = None
+    priorities: int = 1
+    partitions: int = 4
+    lane: bool = False
+    retention_ms: int = 0
+    paused: bool = False
+    purged: dict[str, int] = {}
+    """By topic:partition, the offset below which everything sent is void."""
+
+
+class Entry(Struct, frozen=True, omit_defaults=True):
+    """One record of the catalog's log. No definition: the thing was deleted."""
+
+    kind: str
+    name: str
+    version: int
+    definition: QueueDefinition | None = None
+
+
+class Catalog:
+    """The fold of the catalog's log."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[str, str], Entry] = {}
+
+    def apply(self, entry: Entry) -> bool:
+        """Take a record in; False if another one had won already."""
+        if entry.version != self.version(entry.kind, entry.name) + 1:
+            return False
+        self._entries[entry.kind, entry.name] = entry
+        return True
+
+    def version(self, kind: str, name: str) -> int:
+        entry = self._entries.get((kind, name))
+        return entry.version if entry else 0
+
+    def queue(self, name: str) -> QueueDefinition | None:
+        """The queue's definition; None if there is no such queue."""
+        entry = self._entries.get(("queue", name))
+        return entry.definition if entry else None
+
+    def queues(self) -> Iterator[str]:
+        """The names of all queues, sorted."""
+        return (
+            name
+            for (kind, name), entry in sorted(self._entries.items())
+            if kind == "queue" and entry.definition
+        )
+
+    def change(self, name: str, definition: QueueDefinition | None) -> Entry:
+        """The record that would change the queue, if it is the first."""
+        return Entry("queue", name, self.version("queue", name) + 1, definition)
+
+
+def encode(entry: Entry) -> bytes:
+    """The record's value: JSON, for people read the catalog too."""
+    return msgspec.json.encode(entry)
+
+
+def decode(value: bytes) -> Entry:
+    """The entry this record is; raises msgspec's errors on anything else."""
+    return msgspec.json.decode(value, type=Entry)
+
+
+def differences(stored: QueueDefinition, wanted: dict[str, Any]) -> list[str]:
+    """How the options asked for differ from the stored ones, one sentence each."""
+    have = asdict(stored)
+    return [
+        f"{name.removesuffix('_ms')} is {_shown(name, have[name])}, not {_shown(name, value)}"
+        for name, value in wanted.items()
+        if have[name] != value
+    ]
+
+
+def _shown(name: str, value: Any) -> str:
+    if not name.endswith("_ms") or value is None:
+        return repr(value)
+    if isinstance(value, tuple):
+        return repr(tuple(duration.text(part) for part in value))
+    return repr(duration.text(value))

@@ -1,0 +1,54 @@
+"""Names of queues, and of the topics that belong to them."""
+
+from __future__ import annotations
+
+import re
+from zlib import crc32
+
+from marq.errors import ConfigError
+
+CATALOG = "marq.catalog"
+MARKERS = "marq.markers"
+DELAYED = "marq.delayed"
+
+MAX_NAME = 200
+"""A topic's name has at most 249 characters; `dlq.` and `.group.<g>.control` must fit beside."""
+
+_ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_RESERVED = re.compile(r"(?i:marq\.|dlq\.|__).*|.*\.p\d+|.*\.(sub|group)\..*")
+
+
+def queue_name(name: object) -> str:
+    """The name, if a queue may have it."""
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"a queue's name must be a text, not {name!r}")
+    if len(name) > MAX_NAME:
+        raise ConfigError(
+            f"a queue's name may have {MAX_NAME} characters, this one has {len(name)}: shorten it"
+        )
+    if not _ALLOWED.fullmatch(name):
+        raise ConfigError(
+            f"a queue's name is made of letters, digits, '.', '_' and '-', "
+            f"and starts with a letter or digit: {name!r} is not"
+        )
+    if _RESERVED.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} is a name marq uses itself: names may not start with 'marq.', 'dlq.' or "
+            f"'__', end in '.p<number>' or contain '.sub.' or '.group.'"
+        )
+    return name
+
+
+def dead_letters(queue: str) -> str:
+    """The topic of a queue's dead letters."""
+    return f"dlq.{queue}"
+
+
+def markers_partition(topic: str, partition: int, markers_partitions: int) -> int:
+    """Where the markers of a source partition go: all of them to one place."""
+    return (crc32(topic.encode()) + partition) % markers_partitions
+
+
+def key_partition(key: bytes, partitions: int) -> int:
+    """Where a key's messages go: the same place librdkafka's default partitioner takes."""
+    return crc32(key) % partitions

@@ -1,0 +1,207 @@
+"""What becomes of a message whose time is up: a copy, a dead letter, or nothing.
+
+Pure: the tracker's act and the memory broker write what stands here, together with the ends.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from marq.core import header, names
+from marq.core.backoff import backoff_ms
+from marq.core.catalog import QueueDefinition
+from marq.core.header import Headers, Meta, Past
+from marq.core.marker import Action
+from marq.core.overdue import Due, Overdue
+from marq.core.stored import Outgoing, Stored, is_void
+
+AHEAD_MS = 3_000
+"""How long before its time a delayed message or a retry is emitted: the client hands it out to the
+millisecond. Must cover two micro-batches with their acts."""
+STRAIGHT_MS = 10_000
+"""A message due within this goes straight to its queue and waits in a worker; a later one is
+parked."""
+LEASE_EXPIRED = "lease expired"
+EXPIRED = "expired: its ttl was over"
+_DLQ = "__dlq.errors."
+
+
+class Fate(StrEnum):
+    """What became of it, for counting."""
+
+    COPIED = "copied"
+    PARKED = "parked"
+    BURIED = "buried"
+    DROPPED = "dropped"
+
+
+class Outcome(Struct, frozen=True, gc=False):
+    """The fate, and the record to write for it; none if it is dropped."""
+
+    fate: Fate
+    record: Outgoing | None = None
+
+
+class Context(Struct, frozen=True, gc=False):
+    """What is known beside the message itself."""
+
+    queue: str
+    definition: QueueDefinition | None
+    """None: the queue was deleted."""
+    clock_ms: int
+    jitter: float
+
+
+def resolve(event: Overdue, stored: Stored, context: Context) -> Outcome:
+    """What becomes of a claimed message."""
+    definition = context.definition
+    if definition is None:
+        return buried(stored, context, "the queue was deleted")
+    if is_void(stored, definition.purged):
+        return Outcome(Fate.DROPPED)
+    reason = event.reason or (LEASE_EXPIRED if event.action is Action.EXPIRE else "")
+    past = _past(event, reason)
+    if event.action is Action.BURY:
+        return buried(stored, context, reason, past)
+    if event.attempt >= definition.max_attempts:
+        spent = f"max attempts ({definition.max_attempts}) reached"
+        return buried(stored, context, f"{spent}: {reason}" if reason else spent, past)
+    return _again(event, stored, past, context)
+
+
+def _again(event: Overdue, stored: Stored, past: Past | None, context: Context) -> Outcome:
+    meta = stored.meta()
+    due_ms = max(meta.due_at(stored.at_ms), event.deadline_ms + _wait_ms(event, meta, context))
+    copy = replace(
+        _kept(stored, context.queue),
+        attempt=event.attempt + 1 if event.attempt else meta.attempt,
+        copies=meta.copies + 1,
+        due_ms=due_ms,
+        suspect=event.kept_alive and event.attempt > 0 and event.action is Action.EXPIRE,
+        history=header.remember(meta.history, past) if past else meta.history,
+    )
+    return _copied(stored, copy, context)
+
+
+def _wait_ms(event: Overdue, meta: Meta, context: Context) -> int:
+    """The first copy is due at the deadline; later ones back off, lest a message that no worker
+    survives keeps them all busy. A retry says itself how long it waits."""
+    if event.action is not Action.EXPIRE or not meta.copies or not context.definition:
+        return 0
+    first_ms, cap_ms = context.definition.backoff_ms
+    return backoff_ms(first_ms, cap_ms, meta.copies, context.jitter)
+
+
+def _copied(stored: Stored, meta: Meta, context: Context) -> Outcome:
+    if meta.due_ms - context.clock_ms > STRAIGHT_MS:
+        parked = replace(meta, ahead_ms=AHEAD_MS)
+        return Outcome(Fate.PARKED, _record(names.DELAYED, 0, stored, parked))
+    straight = replace(meta, queue="", ahead_ms=0)
+    return Outcome(Fate.COPIED, _record(context.queue, stored.partition, stored, straight))
+
+
+def release(event: Due, stored: Stored, partition: int, context: Context) -> Outcome:
+    """What becomes of a parked message whose time has come."""
+    meta = stored.meta()
+    if context.definition is None:
+        return buried(stored, context, "the queue was deleted before the message was due")
+    if is_void(stored, context.definition.purged):
+        return Outcome(Fate.DROPPED)
+    copy = replace(
+        _kept(stored, context.queue),
+        queue="",
+        due_ms=meta.due_at(stored.at_ms),
+        ahead_ms=0,
+        copies=meta.copies,
+    )
+    return Outcome(Fate.COPIED, _record(context.queue, partition, stored, copy))
+
+
+def buried(stored: Stored, context: Context, reason: str, past: Past | None = None) -> Outcome:
+    """The message as a dead letter, with its history; dropped where the queue wants none."""
+    definition = context.definition
+    if definition is not None and not definition.dead_letter:
+        return Outcome(Fate.DROPPED)
+    meta = stored.meta()
+    history = header.remember(meta.history, past) if past else meta.history
+    letter = replace(
+        _kept(stored, context.queue),
+        due_ms=0,
+        expires_ms=0,
+        suspect=False,
+        attempt=past.attempt if past else meta.attempt,
+        history=history,
+    )
+    errors = _errors(stored, context.queue, past.attempt if past else 0, reason)
+    headers = header.join(letter, (*_without_errors(stored.user_headers()), *errors))
+    topic = names.dead_letters(context.queue)
+    return Outcome(Fate.BURIED, Outgoing(topic, 0, stored.key, stored.value, headers))
+
+
+def gone(event: Overdue, topic: str, context: Context) -> Outcome:
+    """A dead letter for a message whose payload can no longer be read."""
+    empty = Stored(topic, event.source.partition, event.offset, event.deadline_ms, None, None, ())
+    reason = "the payload is gone: the record or its topic was deleted before it was acked"
+    return buried(empty, context, reason, _past(event, reason))
+
+
+def redriven(letter: Stored, partition: int) -> Outgoing:
+    """The dead letter as a message again: attempt from 1, history kept."""
+    meta = letter.meta()
+    fresh = replace(
+        meta, queue="", attempt=1, copies=0, message_id=meta.message_id or letter.message_id()
+    )
+    headers = header.join(fresh, _without_errors(letter.user_headers()))
+    return Outgoing(meta.queue, partition, letter.key, letter.value, headers)
+
+
+def reason_of(letter: Stored) -> str:
+    """Why it is a dead letter."""
+    value = dict(letter.headers).get(f"{_DLQ}message")
+    return value.decode("utf-8", "replace") if value else ""
+
+
+def _past(event: Overdue, reason: str) -> Past | None:
+    """The attempt that failed; none if it was only prefetched."""
+    if not event.attempt:
+        return None
+    (claim, _), *_ = event.names
+    return Past(event.attempt, event.deadline_ms, f"{claim.worker:016x}", reason)
+
+
+def _kept(stored: Stored, queue: str) -> Meta:
+    """What every copy keeps: who it is, where it came from, when it was sent and expires."""
+    meta = stored.meta()
+    return replace(
+        meta,
+        queue=queue,
+        origin=meta.origin or stored.address,
+        sent_ms=meta.sent_ms or stored.at_ms,
+        expires_ms=meta.expires_at(stored.at_ms),
+        ttl_ms=0,
+        delay_ms=0,
+    )
+
+
+def _record(topic: str, partition: int, stored: Stored, meta: Meta) -> Outgoing:
+    headers = header.join(meta, stored.user_headers())
+    return Outgoing(topic, partition, stored.key, stored.value, headers)
+
+
+def _errors(stored: Stored, queue: str, attempts: int, reason: str) -> Headers:
+    said = {
+        "topic": stored.topic,
+        "partition": str(stored.partition),
+        "offset": str(stored.offset),
+        "group": queue,
+        "delivery.count": str(attempts),
+        "message": reason,
+    }
+    return tuple((_DLQ + name, value.encode()) for name, value in said.items())
+
+
+def _without_errors(headers: Headers) -> Headers:
+    return tuple(pair for pair in headers if not pair[0].startswith(_DLQ))

@@ -1,0 +1,53 @@
+"""A message as a log holds it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from marq.core import header
+from marq.core.header import Headers, Meta
+
+
+class Outgoing(Struct, frozen=True, gc=False):
+    """A record to be written."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class Stored(Struct, frozen=True, gc=False):
+    """A record that was written: where, and when by the log's clock."""
+
+    topic: str
+    partition: int
+    offset: int
+    at_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    @property
+    def address(self) -> str:
+        return f"{self.topic}:{self.partition}:{self.offset}"
+
+    def meta(self) -> Meta:
+        """What its `marq` header says."""
+        return header.split(self.headers)[0]
+
+    def user_headers(self) -> Headers:
+        return header.split(self.headers)[1]
+
+    def message_id(self) -> str:
+        meta = self.meta()
+        return meta.message_id or meta.origin or self.address
+
+
+def is_void(stored: Stored, purged: dict[str, int]) -> bool:
+    """Whether a purge of its queue voided it; a copy goes by the record first sent."""
+    if not purged:
+        return False
+    where, _, offset = (stored.meta().origin or stored.address).rpartition(":")
+    return int(offset) < purged.get(where, 0)
