@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -55,7 +56,7 @@ def resolve(name: JarSet = "kafka", cache: Path | None = None) -> tuple[Path, ..
         with _writing(cache), _alone(cache):
             bad = _bad(folder, wanted.jars)  # another process may have fetched them meanwhile
             if bad:
-                _fetch(name, wanted, bad, cache)
+                _Fetch(name, wanted, bad, cache).run()
     return tuple(folder / jar for jar in sorted(wanted.jars))
 
 
@@ -72,46 +73,54 @@ def sha256(path: Path) -> str:
         return ""
 
 
-def _fetch(name: JarSet, wanted: LockedSet, bad: list[str], cache: Path) -> None:
-    _check_room(cache)
-    program = java.find()
-    title = f"fetching the {name} jars ({len(bad)} of {len(wanted.jars)}) into {cache}"
-    with progress.bar(title, total=2 * len(wanted.jars)) as step:
-        for attempt in ("from Ivy's cache or the network", "from the network"):
-            with scratch(cache) as fresh:
-                _retrieve(program, name, wanted, cache, fresh, step)
-                wrong = _bad(fresh, {jar: wanted.jars[jar] for jar in bad})
-                if not wrong:
-                    return _keep(fresh, bad, cache / "jars")
-            # Ivy's cache may be poisoned: only a fetch without it can tell.
-            shutil.rmtree(cache / "ivy", ignore_errors=True)
-            del attempt
-    raise RuntimeFailed(
-        f"{wrong[0]} came with other bytes than marq's lock names and was refused: "
-        "check what the registry or a proxy in between delivers."
-    )
+@dataclass(frozen=True, slots=True)
+class _Fetch:
+    """The work of bringing the bad jars of one set, under the cache's lock."""
 
+    name: JarSet
+    wanted: LockedSet
+    bad: list[str]
+    cache: Path
 
-def _retrieve(
-    program: Path,
-    name: JarSet,
-    wanted: LockedSet,
-    cache: Path,
-    fresh: Path,
-    step: Callable[[], None],
-) -> None:
-    try:
-        ivy.retrieve(program, wanted.roots, cache / "ivy", fresh, step)
-    except ivy.IvyFailed as failure:
-        printed = str(failure)
+    def run(self) -> None:
+        _check_room(self.cache)
+        program = java.find()
+        some = f"{len(self.bad)} of {len(self.wanted.jars)}"
+        title = f"fetching the {self.name} jars ({some}) into {self.cache}"
+        with progress.bar(title, total=2 * len(self.wanted.jars)) as step:
+            if self._once(program, step):
+                # Ivy's cache may be poisoned: only a fetch without it can tell.
+                shutil.rmtree(self.cache / "ivy", ignore_errors=True)
+                self._refuse(self._once(program, step))
+
+    def _once(self, program: Path, step: Callable[[], None]) -> list[str]:
+        """Bring them; the names of those that came with wrong bytes, then nothing is kept."""
+        with scratch(self.cache) as fresh:
+            try:
+                ivy.retrieve(program, self.wanted.roots, self.cache / "ivy", fresh, step)
+            except ivy.IvyFailed as failure:
+                raise self._explained(str(failure)) from None
+            wrong = _bad(fresh, {jar: self.wanted.jars[jar] for jar in self.bad})
+            if not wrong:
+                _keep(fresh, self.bad, self.cache / "jars")
+            return wrong
+
+    def _refuse(self, wrong: list[str]) -> None:
+        if wrong:
+            raise RuntimeFailed(
+                f"{wrong[0]} came with other bytes than marq's lock names and was refused: "
+                "check what the registry, or a proxy before it, delivers."
+            )
+
+    def _explained(self, printed: str) -> Exception:
         if os.strerror(errno.ENOSPC) in printed:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(cache)) from None
-        log = cache / "ivy.log"
+            return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.cache))
+        log = self.cache / "ivy.log"
         log.write_text(printed)
-        raise RuntimeFailed(
-            f"cannot fetch the {name} jars and {cache} does not hold them all: connect to the "
-            f"network once, or copy a filled cache there (what Ivy said is in {log})."
-        ) from None
+        return RuntimeFailed(
+            f"cannot fetch the {self.name} jars and {self.cache} does not hold them all: connect "
+            f"to the network once, or copy a filled cache there (what Ivy said is in {log})."
+        )
 
 
 def _keep(fresh: Path, jars: list[str], folder: Path) -> None:

@@ -83,7 +83,7 @@ def status(home: Home) -> Status:
         directory=str(home.path),
         bootstrap_servers=made.bootstrap_servers if made else "",
         supervisor_pid=state.supervisor.pid if state and alive else None,
-        uptime=state.supervisor.uptime() if state else 0.0,
+        uptime=round(state.supervisor.uptime(), 1) if state else 0.0,
         brokers=_brokers(home, made, state),
         log=str(home.supervisor_log),
     )

@@ -1,0 +1,139 @@
+"""`marq up`, `marq down`, `marq status`: the embedded runtime."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from marq import embedded
+from marq.embedded import control, files, foreground, layout
+from marq.embedded.state import State
+from marq.embedded.supervisor import Report
+from marq.errors import ConfigError, QueueError
+
+Data = Annotated[
+    Path | None, typer.Option("--data", help="directory of the runtime; default: the user's own")
+]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+
+
+def up(
+    brokers: Annotated[int | None, typer.Option(help="1 or 3; kept with the directory")] = None,
+    data: Data = None,
+    port: Annotated[int | None, typer.Option(help="first port; default: free ones")] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="return when it is ready")] = False,
+    as_json: Json = False,
+) -> None:
+    """Run Kafka on this machine, or join the runtime that runs already."""
+    with _clear_errors():
+        wanted = layout.wanted(brokers, port)
+        if detach:
+            _tell(embedded.start(data, brokers, port), as_json)
+        else:
+            _up_here(files.home(data), wanted, as_json)
+
+
+def down(data: Data = None) -> None:
+    """Stop the runtime; its data stays."""
+    with _clear_errors():
+        stopped = embedded.stop(data)
+        typer.echo("stopped" if stopped else "nothing was running")
+
+
+def status(data: Data = None, as_json: Json = False) -> None:
+    """Show what runs."""
+    with _clear_errors():
+        found = embedded.status(data)
+        if as_json:
+            typer.echo(found.to_json())
+        else:
+            Console().print(_status_view(found))
+
+
+def _up_here(home: files.Home, wanted: layout.Wanted, as_json: bool) -> None:
+    while True:
+        joined = control.join(home, wanted)
+        if joined:
+            return _tell(joined, as_json)
+        with contextlib.suppress(foreground.AlreadyRunning), _shown(home, as_json) as report:
+            return foreground.supervise(home, wanted, report)
+
+
+def _tell(runtime: embedded.Runtime, as_json: bool) -> None:
+    if as_json:
+        found = {"bootstrap_servers": runtime.bootstrap_servers, "joined": runtime.joined}
+        typer.echo(json.dumps({**found, "directory": str(runtime.directory)}))
+    elif runtime.joined:
+        typer.echo(f"already running, joined it: {runtime.bootstrap_servers}")
+    else:
+        typer.echo(f"ready at {runtime.bootstrap_servers}; stop it with: marq down")
+
+
+@contextlib.contextmanager
+def _shown(home: files.Home, as_json: bool) -> Iterator[Report]:
+    """How the foreground shows what happens: JSON once, a live table, or plain lines."""
+    if as_json:
+        yield _once_json(home)
+    elif sys.stdout.isatty():
+        with Live(console=Console(), auto_refresh=False) as live:
+            yield lambda state, news: _refresh(live, state, news)
+    else:
+        yield lambda _, news: typer.echo(news)
+
+
+def _once_json(home: files.Home) -> Report:
+    printed = False
+
+    def report(state: State, news: str) -> None:
+        nonlocal printed
+        typer.echo(news, err=True)
+        if state.phase == "running" and not printed:
+            printed = True
+            _tell(embedded.Runtime(home.path, state.bootstrap_servers, joined=False), as_json=True)
+
+    return report
+
+
+def _refresh(live: Live, state: State, news: str) -> None:
+    if state.phase == "degraded":
+        live.console.print(Text(news, style="yellow"))  # stays on the screen above the table
+    table = _table(state.phase, state.bootstrap_servers)
+    for broker in state.brokers:
+        pid = str(broker.process.pid) if broker.process else "-"
+        table.add_row(str(broker.id), pid, str(broker.port), str(broker.restarts))
+    live.update(Group(table, Text(news.splitlines()[0]), Text("Ctrl-C stops it")), refresh=True)
+
+
+def _table(word: str, servers: str, *more: str) -> Table:
+    table = Table(title=f"marq runtime: {word}  {servers}", title_justify="left")
+    for column in ("broker", "pid", "port", "restarts", *more):
+        table.add_column(column)
+    return table
+
+
+def _status_view(found: embedded.Status) -> Group:
+    table = _table(found.status, found.bootstrap_servers, "up for", "log")
+    for broker in found.brokers:
+        pid = str(broker.pid) if broker.alive else "-"
+        row = (str(broker.id), pid, str(broker.port), str(broker.restarts))
+        table.add_row(*row, f"{broker.uptime:.0f} s", broker.log)
+    return Group(table, Text(f"data in {found.directory}"))
+
+
+@contextlib.contextmanager
+def _clear_errors() -> Iterator[None]:
+    try:
+        yield
+    except QueueError as error:
+        typer.echo(f"marq: {error}", err=True)
+        raise typer.Exit(2 if isinstance(error, ConfigError) else 1) from None
