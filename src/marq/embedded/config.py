@@ -61,6 +61,10 @@ _LAPTOP: dict[str, object] = {
     "group.min.session.timeout.ms": 1000,
     # A dead sender's transaction holds read_committed readers up only this much beyond its timeout.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
+    # A killed broker may register again only when its last session is over: 9 s by default, longer
+    # than its restart takes.
+    "broker.session.timeout.ms": 4000,
+    "broker.heartbeat.interval.ms": 500,
     # By default a quarter of a small heap.
     "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
 }

@@ -1,0 +1,237 @@
+"""`marq up`, `down` and `status` as real processes with real brokers, some of them killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from marq import embedded
+from marq.embedded import jars
+
+pytestmark = [pytest.mark.java, pytest.mark.e2e]
+
+MARQ = [
+    sys.executable,
+    "-c",
+    "import typer; from marq.cli import runtime; app = typer.Typer(); "
+    "[app.command()(command) for command in (runtime.up, runtime.down, runtime.status)]; app()",
+]
+
+
+@dataclass
+class Command:
+    """A marq command that runs, and the lines it has printed so far."""
+
+    process: subprocess.Popen[str]
+    lines: list[str] = field(default_factory=list)
+    printed: threading.Condition = field(default_factory=threading.Condition)
+
+    def read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self.printed:
+                self.lines.append(line.rstrip())
+                self.printed.notify_all()
+
+    def wait_for(self, text: str, within: float = 90) -> str:
+        """The first line that holds `text`."""
+
+        def found() -> str | None:
+            return next((line for line in self.lines if text in line), None)
+
+        with self.printed:
+            line = self.printed.wait_for(found, within)
+        assert line, f"{text!r} was not printed: {self.lines}"
+        return line
+
+    def end(self, sign: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(sign)
+        return self.process.wait(60)
+
+
+Marq = Callable[..., Command]
+
+
+@pytest.fixture
+def marq() -> Iterator[Marq]:
+    """Starts marq commands and ends those that still run, each by its own handle."""
+    started: list[tuple[Command, threading.Thread]] = []
+
+    def start(*arguments: object) -> Command:
+        process = subprocess.Popen(
+            [*MARQ, *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        command = Command(process)
+        reader = threading.Thread(target=command.read)
+        reader.start()
+        started.append((command, reader))
+        return command
+
+    yield start
+    for command, reader in started:
+        command.end()
+        reader.join()
+        assert command.process.stdout is not None
+        command.process.stdout.close()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    """A directory for a runtime, which is stopped afterwards."""
+    jars.resolve()
+    yield tmp_path / "runtime"
+    embedded.stop(tmp_path / "runtime")
+
+
+def make_topic(servers: str, name: str, copies: int) -> None:
+    topic = NewTopic(name, num_partitions=1, replication_factor=copies)
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([topic])[name].result(30)
+
+
+def produce(servers: str, topic: str, value: bytes) -> None:
+    """Returns when as many brokers as must have it have it."""
+    outcomes: list[object] = []
+    settings = {"bootstrap.servers": servers, "acks": "all", "log_level": 0}
+    producer = Producer({**settings, "message.timeout.ms": 60_000})
+    producer.produce(topic, value, on_delivery=lambda error, _: outcomes.append(error))
+    producer.flush(60)
+    assert outcomes == [None]
+
+
+def contents(servers: str, topic: str, count: int) -> list[bytes | None]:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "test", "log_level": 0})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        return [message.value() for message in consumer.consume(count, timeout=30)]
+    finally:
+        consumer.close()
+
+
+def broker_pids(directory: Path) -> list[int]:
+    return [broker.pid for broker in embedded.status(directory).brokers if broker.pid]
+
+
+def eventually(condition: Callable[[], bool], within: float) -> bool:
+    deadline = time.monotonic() + within
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+def test_a_killed_broker_of_three_is_reported_and_restarted_and_produce_resumes(
+    marq: Marq, directory: Path
+) -> None:
+    up = marq("up", "--brokers", 3, "--data", directory)
+    servers = up.wait_for("ready at").split()[-1]
+    make_topic(servers, "orders", copies=3)
+    produce(servers, "orders", b"before")
+    victim = embedded.status(directory).brokers[1]
+    assert victim.pid is not None
+
+    os.kill(victim.pid, signal.SIGKILL)
+
+    up.wait_for(f"broker 2 (pid {victim.pid}) was ended by SIGKILL", within=2)
+    up.wait_for("INFO", within=2)  # the end of its log
+    produce(servers, "orders", b"after")
+    up.wait_for("broker 2 started again")
+    assert eventually(lambda: embedded.status(directory).status == "running", within=60)
+    assert [broker.restarts for broker in embedded.status(directory).brokers] == [0, 1, 0]
+    assert contents(servers, "orders", 2) == [b"before", b"after"]
+    pids = broker_pids(directory)
+    assert up.end() == 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_messages_and_the_bootstrap_servers_survive_down_and_up(
+    marq: Marq, directory: Path
+) -> None:
+    first = marq("up", "--detach", "--json", "--data", directory)
+    servers = json.loads(first.wait_for("{"))["bootstrap_servers"]
+    assert first.process.wait(10) == 0
+    make_topic(servers, "orders", copies=1)
+    produce(servers, "orders", b"kept")
+
+    marq("down", "--data", directory).wait_for("stopped")
+    assert embedded.status(directory).status == "stopped"
+    again = marq("up", "--detach", "--json", "--data", directory)
+
+    assert json.loads(again.wait_for("{"))["bootstrap_servers"] == servers
+    assert contents(servers, "orders", 1) == [b"kept"]
+    refused = marq("up", "--brokers", 3, "--data", directory)
+    assert "made with 1 broker(s), not 3" in refused.wait_for("marq:")
+    assert refused.process.wait(10) == 2
+
+
+def test_of_two_ups_at_once_one_starts_and_the_other_joins(marq: Marq, directory: Path) -> None:
+    both = [marq("up", "--detach", "--json", "--data", directory) for _ in range(2)]
+
+    answers = [json.loads(up.wait_for("{")) for up in both]
+
+    assert sorted(answer["joined"] for answer in answers) == [False, True]
+    assert len({answer["bootstrap_servers"] for answer in answers}) == 1
+    assert [up.process.wait(10) for up in both] == [0, 0]
+    assert len(broker_pids(directory)) == 1
+    joined = marq("up", "--data", directory)
+    joined.wait_for("already running, joined it")
+    assert joined.process.wait(10) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties children to their parent")
+def test_brokers_do_not_outlive_a_killed_foreground_up_and_the_next_up_works(
+    marq: Marq, directory: Path
+) -> None:
+    up = marq("up", "--data", directory)
+    servers = up.wait_for("ready at").split()[-1]
+    (pid,) = broker_pids(directory)
+
+    up.end(signal.SIGKILL)
+
+    assert eventually(lambda: not Path(f"/proc/{pid}").exists(), within=5)
+    assert embedded.status(directory).status == "stale"
+    again = marq("up", "--detach", "--data", directory)
+    assert servers in again.wait_for("ready at")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties children to their parent")
+def test_brokers_do_not_outlive_a_killed_detached_supervisor(directory: Path) -> None:
+    embedded.start(directory)
+    supervisor, (pid,) = embedded.status(directory).supervisor_pid, broker_pids(directory)
+    assert supervisor is not None
+
+    os.kill(supervisor, signal.SIGKILL)
+
+    assert eventually(lambda: embedded.status(directory).status == "stale", within=5)
+    assert eventually(lambda: not Path(f"/proc/{pid}").exists(), within=5)
+
+
+def test_a_broker_that_cannot_start_is_given_up_with_its_last_lines(
+    marq: Marq, directory: Path
+) -> None:
+    embedded.start(directory).stop()
+    meta = directory / "broker-1" / "data" / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=7"))
+
+    up = marq("up", "--data", directory)
+
+    up.wait_for("starting it again in 0.5 s")
+    up.wait_for("quick end in a row")
+    up.wait_for("Stored node id 7 doesn't match", within=2)
+    assert up.process.wait(30) == 1
+    assert embedded.status(directory).status == "stopped"
