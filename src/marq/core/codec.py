@@ -40,11 +40,16 @@ VERSION = 1
 
 _CLAIM, _PROGRESS, _KEEP_ALIVE, _HOLD, _RESTATE, _TICK = range(1, 7)
 _HEAD_BYTES = 3
+_MAX_NAMED = 1 << 28  # messages named by one record: 32 MB as sets of indexes
 _HOLD_ACTIONS = frozenset(Action) - {Action.EXPIRE}
 
 
 def encode(marker: Marker) -> bytes:
-    """The marker as bytes; equal markers give equal bytes."""
+    """The marker as bytes; equal markers give equal bytes.
+
+    A `ValueError` for what `decode` would refuse: a claim that nobody can read is no claim, and
+    its messages would be lost with their worker.
+    """
     kind, write = _WRITERS[type(marker)]
     out = Writer(bytes((MAGIC, VERSION, kind)))
     write(out, marker)
@@ -64,7 +69,7 @@ def decode(data: bytes) -> Marker:
     read = _READERS.get(data[2])
     if data[1] != VERSION or read is None:
         raise MalformedMarker(f"no marker has version {data[1]} and kind {data[2]}")
-    reader = Reader(data, _HEAD_BYTES)
+    reader = Reader(data, _HEAD_BYTES, _MAX_NAMED)
     marker = read(reader)
     reader.end()
     return marker
@@ -76,13 +81,14 @@ def decode(data: bytes) -> Marker:
 def _put_claim(out: Writer, claim: Claim) -> None:
     pieces.put_claim_id(out, claim.id)
     pieces.put_source(out, claim.source)
-    out.numbers((claim.lease_ms, claim.start))
-    pieces.put_runs(out, claim.runs, claim.start)
+    out.durations(claim.lease_ms)
+    out.number(claim.start)
+    pieces.put_offsets(out, claim.runs, claim.start)
 
 
 def _claim(data: Reader) -> Claim:
     claim, source = pieces.claim_id(data), pieces.source(data)
-    lease_ms, start = data.number(), data.number()
+    lease_ms, start = data.duration(), data.number()
     return Claim(claim, source, start, pieces.offsets(data, start), lease_ms)
 
 
@@ -112,7 +118,9 @@ def _put_step(out: Writer, step: Step) -> None:
     out.number(len(step.begun))
     for begun in step.begun:
         out.indexes(begun.indexes)
-        out.numbers((begun.lease_ms, begun.attempt << 1 | begun.kept_alive, begun.ahead_ms))
+        out.durations(begun.lease_ms)
+        out.number(begun.attempt << 1 | begun.kept_alive)
+        out.durations(begun.ahead_ms)
 
 
 def _step(data: Reader, worker: int) -> Step:
@@ -122,8 +130,8 @@ def _step(data: Reader, worker: int) -> Step:
 
 
 def _begun(data: Reader) -> Begun:
-    indexes, lease_ms = data.indexes(), data.number()
-    attempt, ahead_ms = data.number(), data.number()
+    indexes, lease_ms = data.indexes(), data.duration()
+    attempt, ahead_ms = data.number(), data.duration()
     return Begun(indexes, lease_ms, attempt >> 1, bool(attempt & 1), ahead_ms)
 
 
@@ -188,12 +196,13 @@ def _hold(data: Reader) -> Hold:
 
 
 def _put_terms(out: Writer, held: Held | HeldParked) -> None:
-    out.numbers((held.action, held.after_ms, held.ahead_ms))
+    pieces.put_action(out, held.action, _HOLD_ACTIONS)
+    out.durations(held.after_ms, held.ahead_ms)
     out.text(held.reason)
 
 
 def _terms(data: Reader) -> tuple[Action, int, int, str]:
-    return pieces.action(data, _HOLD_ACTIONS), data.number(), data.number(), data.text()
+    return pieces.action(data, _HOLD_ACTIONS), data.duration(), data.duration(), data.text()
 
 
 def _put_restate(out: Writer, restate: Restate) -> None:

@@ -9,6 +9,7 @@ from marq.core.wire import MAX_INDEX, Reader, Writer
 from marq.errors import MalformedMarker
 
 U64 = Layout("<Q")
+_TOPIC_ID_BYTES = 16
 _PART_ACTIONS = frozenset(Action) - {Action.EXTEND, Action.CANCEL}
 
 
@@ -28,6 +29,8 @@ def u64(data: Reader) -> int:
 
 
 def put_source(out: Writer, source: Source) -> None:
+    if len(source.topic_id) != _TOPIC_ID_BYTES:
+        raise ValueError(f"a topic id has {_TOPIC_ID_BYTES} bytes, not {len(source.topic_id)}")
     out.raw(source.topic_id)
     out.number(source.partition)
     out.text(source.queue)
@@ -36,7 +39,8 @@ def put_source(out: Writer, source: Source) -> None:
 
 
 def source(data: Reader) -> Source:
-    return Source(data.raw(16), data.number(), data.text(), data.text(), data.number())
+    topic_id = data.raw(_TOPIC_ID_BYTES)
+    return Source(topic_id, data.number(), data.text(), data.text(), data.number())
 
 
 def put_runs(out: Writer, runs: tuple[tuple[int, int], ...], position: int = 0) -> None:
@@ -45,6 +49,8 @@ def put_runs(out: Writer, runs: tuple[tuple[int, int], ...], position: int = 0) 
     for first, count in runs:
         out.numbers((first - position, count))
         position = first + count
+        if not count or position >> 63:
+            raise ValueError("a run of offsets is empty or beyond 63 bits")
 
 
 def runs(data: Reader, position: int = 0) -> tuple[tuple[int, int], ...]:
@@ -59,12 +65,25 @@ def runs(data: Reader, position: int = 0) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
+def put_offsets(out: Writer, runs: tuple[tuple[int, int], ...], position: int = 0) -> None:
+    """The runs of a claim. Refused here, for what cannot be read back would be skipped there."""
+    if not 0 < sum(count for _, count in runs) <= MAX_INDEX:
+        raise ValueError(f"a claim holds 1 to {MAX_INDEX} messages")
+    put_runs(out, runs, position)
+
+
 def offsets(data: Reader, position: int = 0) -> tuple[tuple[int, int], ...]:
     """The runs of a claim: no more than an index can name."""
     found = runs(data, position)
     if not 0 < sum(count for _, count in found) <= MAX_INDEX:
         raise MalformedMarker(f"a claim holds 1 to {MAX_INDEX} messages")
     return found
+
+
+def put_action(out: Writer, action: Action, allowed: frozenset[Action]) -> None:
+    if action not in allowed:
+        raise ValueError(f"{action!r} cannot stand here")
+    out.number(action)
 
 
 def action(data: Reader, allowed: frozenset[Action]) -> Action:
@@ -84,12 +103,14 @@ def flag(data: Reader) -> bool:
 def put_restated(out: Writer, claim: Restated) -> None:
     put_claim_id(out, claim.id)
     put_source(out, claim.source)
-    put_runs(out, claim.runs)
+    put_offsets(out, claim.runs)
     out.number(len(claim.parts))
     for part in claim.parts:
         out.indexes(part.indexes)
-        out.numbers((part.deadline_ms, part.ahead_ms, part.lease_ms))
-        out.numbers((part.attempt << 1 | part.kept_alive, part.action))
+        out.number(part.deadline_ms)
+        out.durations(part.ahead_ms, part.lease_ms)
+        out.number(part.attempt << 1 | part.kept_alive)
+        put_action(out, part.action, _PART_ACTIONS)
         out.text(part.reason)
 
 
@@ -99,8 +120,8 @@ def restated(data: Reader) -> Restated:
 
 
 def _part(data: Reader) -> Part:
-    indexes, deadline_ms, ahead_ms = data.indexes(), data.number(), data.number()
-    lease_ms, attempt = data.number(), data.number()
+    indexes, deadline_ms, ahead_ms = data.indexes(), data.number(), data.duration()
+    lease_ms, attempt = data.duration(), data.number()
     return Part(
         indexes=indexes,
         deadline_ms=deadline_ms,

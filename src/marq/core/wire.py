@@ -14,7 +14,10 @@ from marq.errors import MalformedMarker
 MAX_INDEX = 1 << 16
 """Messages a claim may hold; bounds what a hostile record can make a reader allocate."""
 
-_MAX_VARINT_BYTES = 10
+LONGEST_MS = 1 << 48
+"""The longest duration a record may hold, some 9,000 years: a time plus one still fits a number."""
+
+_LAST_SHIFT = 63  # of a tenth byte: a number has 64 bits
 
 
 class Writer:
@@ -26,8 +29,8 @@ class Writer:
         self._out = bytearray(head)
 
     def number(self, value: int) -> None:
-        if value < 0:
-            raise ValueError(f"only numbers from 0 up can be written, not {value}")
+        if value < 0 or value >> 64:
+            raise ValueError(f"only numbers from 0 to 64 bits can be written, not {value}")
         out = self._out
         while value > 0x7F:
             out.append(value & 0x7F | 0x80)
@@ -36,6 +39,12 @@ class Writer:
 
     def numbers(self, values: Iterable[int]) -> None:
         for value in values:
+            self.number(value)
+
+    def durations(self, *values: int) -> None:
+        for value in values:
+            if value > LONGEST_MS:
+                raise ValueError(f"no duration is longer than {LONGEST_MS} ms, not {value}")
             self.number(value)
 
     def raw(self, data: bytes) -> None:
@@ -50,6 +59,8 @@ class Writer:
 
     def indexes(self, mask: int) -> None:
         """An index set as runs or as a bitmap, whichever is shorter; the low bit tells which."""
+        if mask.bit_length() > MAX_INDEX:
+            raise ValueError(f"no index is above {MAX_INDEX}")
         found = list(bits.runs(mask))
         as_runs = Writer()
         position = 0
@@ -71,11 +82,13 @@ class Writer:
 class Reader:
     """Takes one record apart; `MalformedMarker` where it breaks off or contradicts itself."""
 
-    __slots__ = ("_at", "_data")
+    __slots__ = ("_at", "_data", "_room")
 
-    def __init__(self, data: bytes, at: int = 0) -> None:
+    def __init__(self, data: bytes, at: int = 0, room: int = 1 << 62) -> None:
         self._data = data
         self._at = at
+        self._room = room
+        """How many indexes it may still spell out: 7 bytes can name a run of 65,536."""
 
     def number(self) -> int:
         data, at = self._data, self._at
@@ -83,16 +96,22 @@ class Reader:
             byte = data[at]
             value = byte & 0x7F
             shift = 7
-            while byte & 0x80:
+            while byte & 0x80 and shift <= _LAST_SHIFT:
                 at += 1
                 byte = data[at]
                 value |= (byte & 0x7F) << shift
                 shift += 7
         except IndexError:
             raise MalformedMarker("a number breaks off") from None
-        if at - self._at >= _MAX_VARINT_BYTES or value >> 64:
+        if byte & 0x80 or value >> 64:
             raise MalformedMarker("a number is longer than 64 bits")
         self._at = at + 1
+        return value
+
+    def duration(self) -> int:
+        value = self.number()
+        if value > LONGEST_MS:
+            raise MalformedMarker(f"a duration is longer than {LONGEST_MS} ms")
         return value
 
     def count(self) -> int:
@@ -139,6 +158,9 @@ class Reader:
             if not length or position > MAX_INDEX:
                 raise MalformedMarker("a run of indexes is empty or too long")
             mask |= bits.span(start, length)
+        self._room -= position
+        if self._room < 0:
+            raise MalformedMarker("the record names more messages than any worker has")
         return mask
 
     def at_end(self) -> bool:
