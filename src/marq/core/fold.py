@@ -54,6 +54,8 @@ def fold(state: State, records: Iterable[Record]) -> State:
         _advance(state, at_ms)
         if body is None:
             state.skipped += 1
+        elif isinstance(body, Parked):
+            state.parked.park(offset, at_ms, body, state.clock_ms)
         else:
             _RULES[type(body)](state, offset, body)
     return state
@@ -241,7 +243,6 @@ _RULES: dict[type, Callable[[State, int, Any], None]] = {
     Progress: _progress,
     KeepAlive: _keep_alive,
     Hold: _hold,
-    Parked: lambda state, offset, parked: state.parked.park(offset, parked, state.clock_ms),
     Restate: _restate,
     Tick: _tick,
 }

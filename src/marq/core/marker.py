@@ -86,7 +86,11 @@ class Step(Struct, frozen=True, gc=False):
 
 
 class ParkedRef(NamedTuple):
-    """A parked message by its offset in this hold log, and its due time, by which it is kept."""
+    """A parked message by its offset in this hold log, and the due time its record names.
+
+    The record's own (append time + delay, or `at`), so that whoever parked it knows the reference,
+    a state built anew from a trimmed log finds the same, and it stays when the message is put off.
+    """
 
     due_ms: int
     offset: int

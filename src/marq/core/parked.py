@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from marq.core.marker import Action, HeldParked, Parked, ParkedRef
 
@@ -20,6 +21,8 @@ class ParkedEntry(Struct, gc=False):
     """One message that waits."""
 
     ref: ParkedRef
+    due_ms: int
+    """By the log's clock, and after it was put off; the reference keeps what the record says."""
     ahead_ms: int
     action: Action
     tries: int = 0
@@ -29,7 +32,7 @@ class ParkedEntry(Struct, gc=False):
 
     @property
     def lapse_ms(self) -> int:
-        return self.ref.due_ms - self.ahead_ms
+        return self.due_ms - self.ahead_ms
 
 
 Chunk = dict[int, ParkedEntry]
@@ -65,10 +68,13 @@ class ParkedEntries:
         for bucket in sorted(self.index):
             yield from self.chunks[bucket].values()
 
-    def park(self, offset: int, parked: Parked, clock_ms: int) -> None:
+    def park(self, offset: int, at_ms: int, parked: Parked, clock_ms: int) -> None:
         """Take in a parked message: the record at this offset is the hold itself."""
-        due_ms = clock_ms + parked.delay_ms if parked.delay_ms else parked.due_ms
-        self._add(ParkedEntry(ParkedRef(due_ms, offset), parked.ahead_ms, parked.action))
+        said_ms, due_ms = at_ms + parked.delay_ms, clock_ms + parked.delay_ms
+        if not parked.delay_ms:
+            said_ms = due_ms = parked.due_ms
+        ref = ParkedRef(said_ms, offset)
+        self._add(ParkedEntry(ref, due_ms, parked.ahead_ms, parked.action))
 
     def end(self, ref: ParkedRef) -> None:
         """It was released, checked or given up."""
@@ -136,8 +142,8 @@ class ParkedEntries:
 
 def _put_off(entry: ParkedEntry, held: HeldParked, clock_ms: int) -> ParkedEntry:
     due_ms = clock_ms + held.after_ms
-    action = held.action
-    if action is Action.EXTEND:
-        due_ms, action = max(due_ms, entry.ref.due_ms), entry.action
-    ref = ParkedRef(due_ms, held.ref.offset)
-    return ParkedEntry(ref, held.ahead_ms, action, entry.tries + 1, reason=held.reason)
+    if held.action is Action.EXTEND:  # it stays what it is
+        return replace(entry, due_ms=max(due_ms, entry.due_ms), marked=False)
+    return ParkedEntry(
+        entry.ref, due_ms, held.ahead_ms, held.action, entry.tries + 1, reason=held.reason
+    )

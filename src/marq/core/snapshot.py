@@ -69,7 +69,8 @@ def dump_chunk(chunk: Chunk) -> bytes:
     out = Writer()
     out.number(len(chunk))
     for entry in chunk.values():
-        out.numbers((*entry.ref, entry.ahead_ms, entry.action, entry.tries, entry.marked))
+        out.numbers((*entry.ref, entry.due_ms, entry.ahead_ms, entry.action))
+        out.numbers((entry.tries, entry.marked))
         out.text(entry.reason)
     return out.bytes()
 
@@ -84,8 +85,8 @@ def load_chunk(blob: bytes) -> Chunk:
 
 def _entry(data: Reader) -> ParkedEntry:
     ref = ParkedRef(data.number(), data.number())
-    ahead_ms, action, tries, marked = (data.number() for _ in range(4))
-    return ParkedEntry(ref, ahead_ms, Action(action), tries, bool(marked), data.text())
+    due_ms, ahead_ms, action, tries, marked = (data.number() for _ in range(5))
+    return ParkedEntry(ref, due_ms, ahead_ms, Action(action), tries, bool(marked), data.text())
 
 
 def _put_claim(out: Writer, claim: OpenClaim) -> None:
