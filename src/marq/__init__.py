@@ -1,1 +1,49 @@
 """marq: a complete message queue on Apache Kafka."""
+
+from marq.broker import Broker, connect
+from marq.core.header import Past
+from marq.dead_letters import DeadLetters
+from marq.errors import (
+    AlreadySettled,
+    ConfigError,
+    DeliveryError,
+    LeaseLost,
+    NotConnected,
+    PayloadError,
+    QueueError,
+    RuntimeFailed,
+    TransactionAborted,
+)
+from marq.message import DeadLetter, Delivery, Sent, Stats
+from marq.queue import Queue
+from marq.receipt import Receipt
+from marq.settings import Settings
+from marq.worker import Worker
+
+__all__ = [  # noqa: RUF022 - grouped: it reads as a table of contents
+    # Connect
+    "connect",
+    "Broker",
+    "Settings",
+    # Queues and messages
+    "Queue",
+    "Delivery",
+    "Sent",
+    "Receipt",
+    "Stats",
+    "DeadLetters",
+    "DeadLetter",
+    "Past",
+    # Workers
+    "Worker",
+    # Errors
+    "QueueError",
+    "ConfigError",
+    "NotConnected",
+    "RuntimeFailed",
+    "PayloadError",
+    "DeliveryError",
+    "LeaseLost",
+    "AlreadySettled",
+    "TransactionAborted",
+]  # fmt: skip

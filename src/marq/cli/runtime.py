@@ -127,7 +127,8 @@ def _status_view(found: embedded.Status) -> Group:
         pid = str(broker.pid) if broker.alive else "-"
         row = (str(broker.id), pid, str(broker.port), str(broker.restarts))
         table.add_row(*row, f"{broker.uptime:.0f} s", broker.log)
-    return Group(table, Text(f"data in {found.directory}"))
+    failure = [Text(f"it gave up: {found.failure}", style="red")] if found.failure else []
+    return Group(table, Text(f"data in {found.directory}"), *failure)
 
 
 @contextlib.contextmanager

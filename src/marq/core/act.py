@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from marq.core import bits, claimed
-from marq.core.marker import Action, Claim, ClaimId, Hold, Marker, Parked, ParkedRef, Progress, Step
+from marq.core.marker import Claim, ClaimId, Hold, Marker, Parked, ParkedRef, Progress, Step
 from marq.core.overdue import Due, Event, Overdue
 
 Name = tuple[ClaimId, int] | ParkedRef
@@ -55,7 +55,7 @@ def _names(event: Event) -> Iterable[Name]:
 def _settled(marker: Progress | Hold) -> Iterator[Name]:
     """What the marker ends or, from the tracker itself, puts off.
 
-    A worker's hold comes too late for what is overdue already, and so does a cancel.
+    A worker's hold comes too late for what is overdue already, and so does a user's cancel.
     """
     match marker:
         case Progress(steps=steps, parked=refs):
@@ -65,17 +65,20 @@ def _settled(marker: Progress | Hold) -> Iterator[Name]:
         case Hold(held=held, parked=parked, by_tracker=True):
             for item in held:
                 yield from ((item.claim, index) for index in bits.indexes(item.indexes))
-            yield from (put_off.ref for put_off in parked if put_off.action is not Action.CANCEL)
+            yield from (put_off.ref for put_off in parked)
 
 
 def _claimed_again(event: Event, claims: list[Claim]) -> bool:
-    """Whether a claim in the tail, not one of the event's own sent twice, covers its offset."""
+    """Whether a claim in the tail, not one of the event's own sent twice, covers its offset.
+
+    Or is of a newer epoch: what was open before the seek is void.
+    """
     if not isinstance(event, Overdue):
         return False
     own = {claim for claim, _ in event.names}
     return any(
-        claim.source == event.source
-        and claim.id not in own
-        and claimed.indexes(claim.runs, event.offset, event.offset + 1)
+        claim.source.epoch > event.source.epoch
+        or (claim.id not in own and claimed.indexes(claim.runs, event.offset, event.offset + 1))
         for claim in claims
+        if claim.source[:4] == event.source[:4] and claim.source.epoch >= event.source.epoch
     )

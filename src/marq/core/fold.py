@@ -206,7 +206,7 @@ def _hold_claimed(state: State, claim: OpenClaim, held: Held, by_tracker: bool) 
     )
     deadline_ms = state.clock_ms + held.after_ms
     for part in moved:
-        claim.marked &= ~part.indexes
+        opening.unmark(state, claim, part.indexes)
         if held.action is Action.EXTEND:
             part.deadline_ms = max(part.deadline_ms, deadline_ms)
         else:

@@ -77,9 +77,17 @@ def _pair(state: State, claim: OpenClaim) -> None:
             claim.twins += (other.id,)
 
 
+def unmark(state: State, claim: OpenClaim, indexes: int) -> None:
+    """Let these messages be emitted again, whichever claim speaks for them."""
+    claim.marked &= ~indexes
+    for twin in twins(state, claim):
+        for low, high in claimed.offsets(claim.runs, indexes):
+            twin.marked &= ~claimed.indexes(twin.runs, low, high)
+
+
 def end(state: State, offset: int, claim: OpenClaim, indexes: int) -> None:
     """End these messages under every claim; late or not: the act of the tracker is always late."""
-    for twin in [state.claims[twin] for twin in claim.twins if twin in state.claims]:
+    for twin in twins(state, claim):
         for low, high in claimed.offsets(claim.runs, claim.open & indexes):
             twin.close(claimed.indexes(twin.runs, low, high))
             twin.named_at = offset
@@ -89,8 +97,16 @@ def end(state: State, offset: int, claim: OpenClaim, indexes: int) -> None:
 
 
 def _forget_if_ended(state: State, claim: OpenClaim) -> None:
-    if not claim.parts:
-        state.claims.pop(claim.id, None)
+    if claim.parts:
+        return
+    state.claims.pop(claim.id, None)
+    for twin in twins(state, claim):
+        twin.twins = tuple(other for other in twin.twins if other != claim.id)
+
+
+def twins(state: State, claim: OpenClaim) -> list[OpenClaim]:
+    """The open claims that share offsets with this one, or did."""
+    return [state.claims[twin] for twin in claim.twins if twin in state.claims]
 
 
 def end_runs(state: State, offset: int, ended: EndedRuns) -> None:

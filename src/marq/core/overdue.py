@@ -13,8 +13,9 @@ from operator import attrgetter
 
 from msgspec import Struct
 
-from marq.core import bits, claimed
+from marq.core import bits, claimed, opening
 from marq.core.marker import Action, ClaimId, ParkedRef, Part, Source
+from marq.core.parked import NEVER_MS
 from marq.core.state import OpenClaim, State
 
 LIMIT = 5_000
@@ -64,10 +65,13 @@ def emit(state: State, limit: int = LIMIT) -> list[Event]:
 
 
 def next_lapse_ms(state: State) -> int | None:
-    """When something open lapses next, if nothing else happens; None: nothing is open."""
+    """When something open lapses next, if nothing else happens; None: nothing is left to.
+
+    Never too late, but it may be too early: then nothing is emitted and a later time is next.
+    """
     leased = (p.lapse_ms for c in state.claims.values() for p in c.parts if p.indexes & ~c.marked)
     parked = (about.first_lapse_ms for about in state.parked.index.values())
-    return min((*leased, *parked), default=None)
+    return min((at_ms for at_ms in (*leased, *parked) if at_ms < NEVER_MS), default=None)
 
 
 def _overdue(state: State) -> Iterator[Event]:
@@ -92,7 +96,7 @@ def _names(
 ) -> tuple[tuple[ClaimId, int], ...]:
     """All claims of the offset; none if another than this one speaks for it."""
     names = [(claim.id, index)]
-    for twin in (state.claims[twin] for twin in claim.twins if twin in state.claims):
+    for twin in opening.twins(state, claim):
         mask = claimed.indexes(twin.runs, offset, offset + 1) & twin.open
         if not mask:
             continue

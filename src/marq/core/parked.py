@@ -49,7 +49,7 @@ class ChunkIndex(Struct, gc=False):
     """No entry lies below; may be too low, never too high."""
 
 
-_NEVER = 1 << 62
+NEVER_MS = 1 << 62
 
 
 class ParkedEntries:
@@ -93,7 +93,7 @@ class ParkedEntries:
 
     def _add(self, entry: ParkedEntry) -> None:
         bucket = entry.ref.due_ms // CHUNK_MS
-        about = self.index.get(bucket) or ChunkIndex(0, _NEVER, _NEVER)
+        about = self.index.get(bucket) or ChunkIndex(0, NEVER_MS, NEVER_MS)
         chunk = self.chunks[bucket] if about.count else {}
         chunk[entry.ref.offset] = entry
         self.chunks[bucket] = chunk
@@ -126,7 +126,7 @@ class ParkedEntries:
             if about.first_lapse_ms <= clock_ms:
                 unmarked = [e for e in self.chunks[bucket].values() if not e.marked]
                 found += [e for e in unmarked if e.lapse_ms <= clock_ms]
-                about.first_lapse_ms = min((e.lapse_ms for e in unmarked), default=_NEVER)
+                about.first_lapse_ms = min((e.lapse_ms for e in unmarked), default=NEVER_MS)
         return sorted(found, key=lambda e: (e.lapse_ms, e.ref.offset))
 
     def mark(self, entry: ParkedEntry) -> None:

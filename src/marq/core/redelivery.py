@@ -103,6 +103,18 @@ def _copied(stored: Stored, meta: Meta, context: Context) -> Outcome:
     return Outcome(Fate.COPIED, _record(context.queue, stored.partition, stored, straight))
 
 
+def given_back(stored: Stored, queue: str) -> Outgoing:
+    """The copy a worker writes of what it was handed and does not want: nothing is counted."""
+    meta = stored.meta()
+    copy = replace(
+        _kept(stored, queue),
+        queue=meta.queue,
+        due_ms=meta.due_at(stored.at_ms),
+        copies=meta.copies + 1,
+    )
+    return _record(stored.topic, stored.partition, stored, copy)
+
+
 def release(event: Due, stored: Stored, partition: int, context: Context) -> Outcome:
     """What becomes of a parked message whose time has come."""
     meta = stored.meta()
@@ -132,10 +144,10 @@ def buried(stored: Stored, context: Context, reason: str, past: Past | None = No
         due_ms=0,
         expires_ms=0,
         suspect=False,
-        attempt=past.attempt if past else meta.attempt,
         history=history,
     )
-    errors = _errors(stored, context.queue, past.attempt if past else 0, reason)
+    attempts = past.attempt if past else meta.attempt - 1
+    errors = _errors(stored, context.queue, attempts, reason)
     headers = header.join(letter, (*_without_errors(stored.user_headers()), *errors))
     topic = names.dead_letters(context.queue)
     return Outcome(Fate.BURIED, Outgoing(topic, 0, stored.key, stored.value, headers))
@@ -162,6 +174,12 @@ def reason_of(letter: Stored) -> str:
     """Why it is a dead letter."""
     value = dict(letter.headers).get(f"{_DLQ}message")
     return value.decode("utf-8", "replace") if value else ""
+
+
+def attempts_of(letter: Stored) -> int:
+    """How often it was delivered before it died."""
+    value = dict(letter.headers).get(f"{_DLQ}delivery.count") or b""
+    return int(value) if value.isdigit() else 0
 
 
 def _past(event: Overdue, reason: str) -> Past | None:

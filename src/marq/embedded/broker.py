@@ -87,12 +87,8 @@ def spawn(kit: Kit, node: Node) -> subprocess.Popen[bytes]:
     properties = kit.home.properties(node.id)
     properties.write_text(config.server_properties(kit.layout, node, kit.home.data(node.id)))
     heap = config.heap(len(kit.layout.nodes))
-    options = [
-        f"-Xmx{heap}",
-        "-XX:+UseG1GC",
-        "-XX:+ExitOnOutOfMemoryError",
-        "-Djava.awt.headless=true",
-    ]
+    crash = f"-XX:ErrorFile={kit.home.logs / f'broker-{node.id}.crash'}"
+    options = [f"-Xmx{heap}", "-XX:+UseG1GC", "-XX:+ExitOnOutOfMemoryError", crash]
     log = f"-Dmarq.log={kit.home.broker_log(node.id)}"
     command = [str(kit.java), *options, log, *_logging(), "kafka.Kafka", str(properties)]
     with kit.home.broker_output(node.id).open("wb") as output:

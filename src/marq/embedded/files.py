@@ -41,6 +41,11 @@ class Home:
         return self.path / "state.json"
 
     @property
+    def failure(self) -> Path:
+        """Why the last supervisor gave up; gone with the next start."""
+        return self.path / "failure.json"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 

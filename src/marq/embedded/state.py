@@ -56,6 +56,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     uptime: float
     brokers: tuple[BrokerStatus, ...]
     log: str
+    failure: str = ""
+    """Why the last supervisor gave up, if it did."""
     kafka_version: str = KAFKA_VERSION
 
     def to_json(self) -> str:
@@ -86,6 +88,7 @@ def status(home: Home) -> Status:
         uptime=round(state.supervisor.uptime(), 1) if state else 0.0,
         brokers=_brokers(home, made, state),
         log=str(home.supervisor_log),
+        failure=files.read(home.failure, str) or "",
     )
 
 

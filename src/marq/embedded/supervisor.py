@@ -90,12 +90,16 @@ class Supervisor:
 
     def run(self) -> None:
         """Return after an orderly stop; raise when the brokers cannot be kept running."""
+        self.kit.home.failure.unlink(missing_ok=True)
         with self._signals():
             try:
                 for seat in self.seats.values():
                     self._start(seat)
                 self._changed("starting", f"starting {len(self.seats)} broker(s)")
                 self._watch(time.monotonic() + START_DEADLINE)
+            except RuntimeFailed as failure:
+                files.write(self.kit.home.failure, str(failure))  # nobody may be looking now
+                raise
             finally:
                 self._stop_all()
 

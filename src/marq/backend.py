@@ -1,0 +1,96 @@
+"""The port between what a user touches and what carries it: memory now, Kafka beside it.
+
+Everything above it (queue, broker, worker) knows only these names; everything below it (the memory
+broker, the Kafka client) offers them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from marq.core.catalog import Catalog, QueueDefinition
+from marq.core.sending import Message
+from marq.core.stored import Stored
+from marq.message import Delivery, Sent, Stats
+from marq.receipt import Receipt
+
+
+class Handing(Struct, frozen=True, gc=False):
+    """How messages are handed out."""
+
+    lease_ms: int | None = None
+    """None: as the queue says."""
+    kept_alive: bool = False
+    """Whether the lease is renewed while the process lives: for handlers, not for pull."""
+    wanted: Any = None
+    """The type payloads are decoded to."""
+
+
+class Inbox(Protocol):
+    """Where the messages of a queue reach this process."""
+
+    def take(self, limit: int, wait_s: float, handing: Handing) -> list[Delivery[Any]]:
+        """At most `limit` messages; waits at most `wait_s` for the first. Their leases start."""
+        ...
+
+    def close(self) -> None:
+        """Give back what was not handed out."""
+        ...
+
+
+class Backend(Protocol):
+    """What carries queues."""
+
+    def now_ms(self) -> int:
+        """The log's clock, never ahead of it."""
+        ...
+
+    def catalog(self) -> Catalog:
+        """The definitions, as far as the log goes now."""
+        ...
+
+    def change(self, name: str, definition: QueueDefinition | None) -> bool:
+        """Create, alter or (None) delete a queue; False if someone else changed it first."""
+        ...
+
+    def purge(self, name: str) -> None:
+        """Void everything sent to the queue so far."""
+        ...
+
+    def send(self, queue: str, message: Message) -> Receipt[Sent]:
+        """Send it; the receipt tells where it is once it is durable."""
+        ...
+
+    def cancel(self, sent: Sent) -> bool:
+        """True iff it was parked and the cancel reached the log in time."""
+        ...
+
+    def inbox(self, queue: str) -> Inbox:
+        """An end of the queue in this process."""
+        ...
+
+    def peek(self, topic: str, limit: int) -> list[Stored]:
+        """Messages that wait and are nobody's now, oldest first; nothing changes."""
+        ...
+
+    def redrive(self, letter: Stored) -> bool:
+        """Send a dead letter to its queue again and end it here; False: someone else did."""
+        ...
+
+    def discard(self, letter: Stored) -> bool:
+        """End a dead letter; False: someone else did."""
+        ...
+
+    def stats(self, queue: str) -> Stats:
+        """Counts of the queue."""
+        ...
+
+    def flush(self, timeout_s: float | None) -> None:
+        """Wait until everything sent and settled so far is durable."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything; again is harmless."""
+        ...

@@ -1,0 +1,179 @@
+"""A broker: where queues live. Made by `marq.connect(...)`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast, overload
+from urllib.parse import unquote, urlsplit
+
+from marq import settings as settings_module
+from marq.backend import Backend
+from marq.core import catalog, names, options
+from marq.errors import ConfigError
+from marq.queue import Queue
+from marq.settings import Settings
+from marq.testing.clock import Clock
+from marq.testing.memory import Memory
+from marq.worker import Worker
+
+T = TypeVar("T")
+
+
+class Broker:
+    """Queues by name. A context manager: leaving it closes everything it opened."""
+
+    def __init__(self, backend: Backend, settings: Settings) -> None:
+        self.backend = backend
+        self._settings = settings
+        self._queues: dict[str, Queue[Any]] = {}
+        self._workers: list[Worker] = []
+        self._closed = False
+
+    @overload
+    def queue(self, name: str, *, type: type[T], **options: Any) -> Queue[T]: ...
+
+    @overload
+    def queue(self, name: str, *, type: None = None, **options: Any) -> Queue[Any]: ...
+
+    def queue(self, name: str, *, type: Any = None, **wanted: Any) -> Queue[Any]:
+        """The queue of this name, created if there is none.
+
+        The options: lease, max_attempts, backoff, dead_letter, ttl, priorities, partitions, lane,
+        retention. Those given must be the queue's; `type` is what payloads are decoded to.
+        """
+        self._refuse_if_closed()
+        name = names.queue_name(name)
+        fields = options.definition_fields(wanted)
+        self._create_or_compare(name, fields)
+        if name not in self._queues:
+            self._queues[name] = Queue(self.backend, name, type, self._settings.max_delay)
+        elif type is not None:
+            self._queues[name].type = type
+        return self._queues[name]
+
+    def _create_or_compare(self, name: str, fields: dict[str, Any]) -> None:
+        stored = self.backend.catalog().queue(name)
+        while stored is None:
+            # Two may create at once: the first in the catalog's log wins, the other compares.
+            if self.backend.change(name, options.define(fields)):
+                return
+            stored = self.backend.catalog().queue(name)
+        if found := catalog.differences(stored, fields):
+            raise ConfigError(
+                f"queue {name!r} exists and differs: {'; '.join(found)}. "
+                f"Open it without options, or change it with queue.update(...)"
+            )
+
+    def queues(self) -> list[str]:
+        """The names of all queues."""
+        return list(self.backend.catalog().queues())
+
+    def delete_queue(self, name: str) -> None:
+        """Delete a queue with all its messages; its dead letters stay."""
+        if self.backend.catalog().queue(names.queue_name(name)) is None:
+            raise ConfigError(f"there is no queue {name!r} to delete")
+        while not self.backend.change(name, None):
+            pass
+        self._queues.pop(name, None)
+
+    def run(self, *queues: Queue[Any], until_idle: bool = False) -> None:
+        """Run the handlers of these queues until told to stop (SIGTERM, SIGINT, `close`).
+
+        With `until_idle` it returns when nothing is ready and nothing runs.
+        """
+        with self.worker(*queues) as worker:
+            worker.wait(until_idle=until_idle)
+
+    def worker(self, *queues: Queue[Any]) -> Worker:
+        """A worker for these queues, to be entered: it works in the background meanwhile."""
+        self._refuse_if_closed()
+        worker = Worker(self.backend, list(queues), self._settings.drain_timeout / 1_000)
+        self._workers.append(worker)
+        return worker
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of a memory broker, which tests move."""
+        if not isinstance(self.backend, Memory):
+            raise ConfigError("only a memory:// broker has a clock that can be moved")
+        return self.backend.clock
+
+    def close(self) -> None:
+        """Stop what runs and let go of everything; again is harmless."""
+        self._closed = True
+        for worker in self._workers:
+            worker.stop()
+        for queue in self._queues.values():
+            queue.close()
+        self.backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise ConfigError("the broker is closed: connect again")
+
+
+def connect(url: str | None = None, **settings: Any) -> Broker:
+    """A broker at this URL: `kafka://host:port,...`, `embedded://[/dir]` or `memory://[name]`.
+
+    Without a URL it is the setting `url` (MARQ_URL, marq.toml), else `embedded://`.
+    """
+    loaded = settings_module.load(**settings, **({} if url is None else {"url": url}))
+    parts = urlsplit(loaded.url)
+    opener = _OPENERS.get(parts.scheme)
+    if opener is None or "://" not in loaded.url:
+        raise ConfigError(
+            f"{loaded.url!r} is no URL of a broker: use kafka://host:9092, embedded:// or memory://"
+        )
+    return Broker(opener(parts.netloc, unquote(parts.path), loaded), loaded)
+
+
+def _memory(name: str, path: str, settings: Settings) -> Backend:
+    """A broker of its own; or, named, the one of that name in this process."""
+    if path.strip("/"):
+        raise ConfigError("memory:// takes a name at most, like memory://shop")
+    if not name:
+        return Memory()
+    with _named_lock:
+        return _named.setdefault(name, Memory())
+
+
+_named: dict[str, Memory] = {}
+_named_lock = threading.Lock()
+
+
+def _kafka(servers: str, path: str, settings: Settings) -> Backend:
+    if not servers or path.strip("/"):
+        raise ConfigError("kafka:// needs servers, like kafka://host1:9092,host2:9092")
+    from marq.kafka.backend import Kafka  # librdkafka is loaded only where it is used
+
+    return cast(Backend, Kafka(servers, settings))
+
+
+def _embedded(host: str, path: str, settings: Settings) -> Backend:
+    if host:
+        raise ConfigError("embedded:// takes a directory, with three slashes: embedded:///dir")
+    from marq import embedded
+
+    runtime = embedded.start(Path(path) if path else None)
+    return _kafka(runtime.bootstrap_servers, "", settings)
+
+
+_OPENERS: dict[str, Callable[[str, str, Settings], Backend]] = {
+    "memory": _memory,
+    "kafka": _kafka,
+    "embedded": _embedded,
+}

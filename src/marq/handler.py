@@ -1,0 +1,97 @@
+"""A handler: the user's function, and how it wants its messages."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin, get_type_hints
+
+from marq.core.duration import Duration, milliseconds
+from marq.errors import ConfigError
+from marq.message import Delivery
+
+MAX_CONCURRENCY = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A function that handles messages; made by `queue.handler(...)`."""
+
+    function: Callable[..., Any]
+    wanted: Any
+    """The type payloads are decoded to."""
+    concurrency: int
+    timeout_ms: int
+    batch: bool
+    takes: tuple[bool, ...]
+    """For each parameter: True = the delivery, False = the payload."""
+
+    @staticmethod
+    def of(
+        function: Any, queue_type: Any, concurrency: int, timeout: Duration, batch: bool
+    ) -> Handler:
+        """The handler; `ConfigError` if the function cannot be one."""
+        if not callable(function):
+            raise ConfigError(f"a handler must be a function, not {function!r}")
+        if not isinstance(concurrency, int) or not 1 <= concurrency <= MAX_CONCURRENCY:
+            raise ConfigError(
+                f"concurrency must be between 1 and {MAX_CONCURRENCY}, not {concurrency!r}"
+            )
+        timeout_ms = milliseconds(timeout, "timeout")
+        if not timeout_ms:
+            raise ConfigError("timeout must be longer than 0")
+        takes, wanted = _parameters(function, batch)
+        wanted = queue_type if wanted is None else wanted
+        return Handler(function, wanted, concurrency, timeout_ms, batch, takes)
+
+    @property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(
+            getattr(self.function, "__call__", None)  # noqa: B004
+        )
+
+    def arguments(self, deliveries: list[Delivery[Any]]) -> list[Any]:
+        """What the function is called with; `PayloadError` if a payload does not decode."""
+        found: list[Any] = []
+        for takes_delivery in self.takes:
+            values = deliveries if takes_delivery else [self._payload(d) for d in deliveries]
+            found.append(values if self.batch else values[0])
+        return found
+
+    def _payload(self, delivery: Delivery[Any]) -> Any:
+        return delivery.payload if self.wanted is None else delivery.payload_as(self.wanted)
+
+
+def _parameters(function: Callable[..., Any], batch: bool) -> tuple[tuple[bool, ...], Any]:
+    """Which parameters take the delivery, and the type the payload's one is annotated with."""
+    parameters = [
+        p
+        for p in inspect.signature(function).parameters.values()
+        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    if not 1 <= len(parameters) <= 2:
+        raise ConfigError(
+            f"a handler takes the payload, or the payload and the delivery: "
+            f"{getattr(function, '__name__', function)} takes {len(parameters)} arguments"
+        )
+    hints = _hints(function)
+    annotated = [_element(hints.get(p.name), batch) for p in parameters]
+    takes = tuple(hint is Delivery or position == 1 for position, hint in enumerate(annotated))
+    payload_hints = [
+        h for h, takes_delivery in zip(annotated, takes, strict=True) if not takes_delivery
+    ]
+    return takes, payload_hints[0] if payload_hints else None
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function)
+    except Exception:  # names only a type checker knows: then there is nothing to decode to
+        return {}
+
+
+def _element(hint: Any, batch: bool) -> Any:
+    if batch and get_origin(hint) is list:
+        hint = get_args(hint)[0]
+    return None if hint in (Any, object) else hint

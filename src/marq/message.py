@@ -1,0 +1,265 @@
+"""What a user holds in the hand: what was sent, what was delivered, what died."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+from marq.core import payload, redelivery
+from marq.core.duration import Duration, milliseconds
+from marq.core.header import Past
+from marq.core.stored import Stored
+from marq.errors import AlreadySettled, PayloadError
+from marq.receipt import Receipt
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message the log has taken."""
+
+    message_id: str
+    topic: str
+    partition: int
+    offset: int
+    due: datetime | None = None
+    """When it may be handed out, if it was delayed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Counts of a queue, about a second old."""
+
+    ready: int
+    in_flight: int
+    delayed: int
+    dead: int
+    oldest_age: float
+    """Seconds since the oldest message that is neither acked nor dead was sent; 0: none is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """Done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Deliver it again after a while; None: after the queue's backoff."""
+
+    after_ms: int | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """Make it a dead letter."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """Nothing was done about it: deliver it to someone else, no attempt counted."""
+
+
+Verdict = Ack | Retry | Reject | GiveBack
+
+
+class Lease(Protocol):
+    """The hold a worker has on one delivered message: how its delivery reaches the log."""
+
+    def deadline_ms(self) -> int:
+        """When the lease is over, by the log's clock."""
+        ...
+
+    def settle(self, verdict: Verdict) -> Receipt[None]:
+        """Write the verdict; `LeaseLost` if it is plainly too late."""
+        ...
+
+    def extend(self, duration_ms: int) -> Receipt[None]:
+        """Make the lease last at least that long from now."""
+        ...
+
+
+class Delivery(Generic[T]):
+    """One handing-over of a message. Settle it once: ack, retry or reject."""
+
+    __slots__ = ("_decoded", "_lease", "_settled", "_stored", "_wanted", "queue")
+
+    def __init__(self, queue: str, stored: Stored, lease: Lease, wanted: Any = None) -> None:
+        self.queue = queue
+        """The queue's name."""
+        self._stored = stored
+        self._lease = lease
+        self._wanted = wanted
+        self._decoded: Any = _UNDECODED
+        self._settled = False
+
+    @property
+    def payload(self) -> T:
+        """The payload as its content type says, or as the queue's type; `PayloadError` if not."""
+        if self._decoded is _UNDECODED:
+            self._decoded = self.payload_as(self._wanted)
+        found: T = self._decoded
+        return found
+
+    def payload_as(self, wanted: Any) -> Any:
+        """The payload as the type wanted."""
+        data = self._stored.value or b""
+        return payload.decode(data, payload.content_type(self._stored.user_headers()), wanted)
+
+    @property
+    def raw(self) -> bytes:
+        """The payload's bytes as they were sent."""
+        return self._stored.value or b""
+
+    @property
+    def key(self) -> bytes | None:
+        return self._stored.key
+
+    @property
+    def headers(self) -> Mapping[str, bytes | None]:
+        """The sender's headers; of equal names the last."""
+        return dict(self._stored.user_headers())
+
+    @property
+    def message_id(self) -> str:
+        """The id the sender gave, else the place it was first sent to; the same in every copy."""
+        return self._stored.message_id()
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this delivery is, from 1."""
+        return self._stored.meta().attempt
+
+    @property
+    def sent_at(self) -> datetime:
+        return moment(self._stored.meta().sent_ms or self._stored.at_ms)
+
+    @property
+    def deadline(self) -> datetime:
+        """When the lease is over, by the log's clock."""
+        return moment(self._lease.deadline_ms())
+
+    @property
+    def settled(self) -> bool:
+        """Whether it was acked, retried or rejected."""
+        return self._settled
+
+    def ack(self) -> Receipt[None]:
+        """Done: it is never delivered again."""
+        return self._settle(Ack())
+
+    def retry(self, after: Duration = "0s", reason: str = "") -> Receipt[None]:
+        """Deliver it again after a while; counts as an attempt."""
+        return self._settle(Retry(milliseconds(after, "after"), reason))
+
+    def reject(self, reason: str = "") -> Receipt[None]:
+        """Make it a dead letter now."""
+        return self._settle(Reject(reason))
+
+    def fail(self, reason: str) -> Receipt[None]:
+        """Deliver it again after the queue's backoff: what an exception in a handler does."""
+        return self._settle(Retry(None, reason))
+
+    def give_back(self) -> Receipt[None]:
+        """Let someone else have it at once; no attempt is counted."""
+        return self._settle(GiveBack())
+
+    def extend(self, duration: Duration) -> Receipt[None]:
+        """Make the lease last at least that long from now."""
+        duration_ms = milliseconds(duration, "duration")
+        self._refuse_if_settled()
+        return self._lease.extend(duration_ms)
+
+    def _settle(self, verdict: Verdict) -> Receipt[None]:
+        self._refuse_if_settled()
+        receipt = self._lease.settle(verdict)
+        self._settled = True
+        return receipt
+
+    def _refuse_if_settled(self) -> None:
+        if self._settled:
+            raise AlreadySettled(
+                f"message {self.message_id} was acked, retried or rejected before: "
+                f"a delivery is settled once",
+                message_id=self.message_id,
+            )
+
+    def __repr__(self) -> str:
+        return f"<Delivery {self.message_id} of {self.queue}, attempt {self.attempt}>"
+
+
+_UNDECODED: Any = object()
+
+
+class DeadLetter:
+    """A message that could not be delivered, with what happened to it."""
+
+    __slots__ = ("_stored",)
+
+    def __init__(self, stored: Stored) -> None:
+        self._stored = stored
+
+    @property
+    def payload(self) -> Any:
+        """The payload as it was sent; its bytes where they cannot be decoded."""
+        headers = self._stored.user_headers()
+        try:
+            return payload.decode(self.raw, payload.content_type(headers))
+        except PayloadError:
+            return self.raw
+
+    @property
+    def raw(self) -> bytes:
+        return self._stored.value or b""
+
+    @property
+    def key(self) -> bytes | None:
+        return self._stored.key
+
+    @property
+    def headers(self) -> Mapping[str, bytes | None]:
+        return dict(self._stored.user_headers())
+
+    @property
+    def message_id(self) -> str:
+        return self._stored.message_id()
+
+    @property
+    def queue(self) -> str:
+        """The queue it was sent to."""
+        return self._stored.meta().queue
+
+    @property
+    def reason(self) -> str:
+        return redelivery.reason_of(self._stored)
+
+    @property
+    def attempts(self) -> int:
+        return redelivery.attempts_of(self._stored)
+
+    @property
+    def history(self) -> tuple[Past, ...]:
+        """The last attempts: which, when, by whom, why it failed."""
+        return self._stored.meta().history
+
+    @property
+    def sent_at(self) -> datetime:
+        return moment(self._stored.meta().sent_ms or self._stored.at_ms)
+
+    @property
+    def died_at(self) -> datetime:
+        return moment(self._stored.at_ms)
+
+    def __repr__(self) -> str:
+        return f"<DeadLetter {self.message_id} of {self.queue}: {self.reason}>"
+
+
+def moment(at_ms: int) -> datetime:
+    """A time of the log's clock as a datetime."""
+    return datetime.fromtimestamp(at_ms / 1_000, UTC)

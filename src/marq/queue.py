@@ -1,0 +1,163 @@
+"""A queue: send to it, receive from it, handle its messages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
+
+from msgspec.structs import replace
+
+from marq.backend import Backend, Handing, Inbox
+from marq.core import options as queue_options
+from marq.core import sending
+from marq.core.catalog import QueueDefinition
+from marq.core.duration import Duration, milliseconds
+from marq.core.sending import SendOptions
+from marq.errors import ConfigError
+from marq.handler import Handler
+from marq.message import Delivery, Sent, Stats
+from marq.receipt import Receipt
+
+if TYPE_CHECKING:
+    from marq.dead_letters import DeadLetters
+
+MAX_DELAY_MS = 30 * 86_400_000
+_ASYNC_WAIT_S = 0.5
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+class Queue(Generic[T]):
+    """A named queue of a broker. Made by `broker.queue(...)`."""
+
+    def __init__(
+        self, backend: Backend, name: str, type: Any = None, max_delay_ms: int = MAX_DELAY_MS
+    ) -> None:
+        self.name = name
+        self.type = type
+        """What payloads are decoded to; None: as their content type says."""
+        self.handling: Handler | None = None
+        """What `handler` registered."""
+        self._backend = backend
+        self._max_delay_ms = max_delay_ms
+        self._inbox: Inbox | None = None
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name}>"
+
+    # Sending.
+
+    def send(self, payload: Any, **options: Unpack[SendOptions]) -> Sent:
+        """Send a message; returns when it is durable."""
+        return self.send_nowait(payload, **options).result()
+
+    def send_nowait(self, payload: Any, **options: Unpack[SendOptions]) -> Receipt[Sent]:
+        """Send a message; the light result tells when it is durable."""
+        message = sending.message(payload, options, self._max_delay_ms)
+        return self._backend.send(self.name, message)
+
+    def send_many(self, payloads: Iterable[Any], **options: Unpack[SendOptions]) -> list[Sent]:
+        """Send messages with the same options; returns when all are durable.
+
+        All are checked before the first is sent.
+        """
+        messages = [sending.message(each, options, self._max_delay_ms) for each in payloads]
+        receipts = [self._backend.send(self.name, message) for message in messages]
+        return [receipt.result() for receipt in receipts]
+
+    def cancel(self, sent: Sent) -> bool:
+        """True iff it was parked and the cancel came in time; then it is never handed out."""
+        return self._backend.cancel(sent)
+
+    def flush(self, timeout: Duration | None = None) -> None:
+        """Wait until everything sent and settled so far is durable."""
+        self._backend.flush(None if timeout is None else milliseconds(timeout, "timeout") / 1_000)
+
+    # Receiving.
+
+    def receive(
+        self, max: int = 1, wait: Duration = "0s", lease: Duration | None = None
+    ) -> list[Delivery[T]]:
+        """At most `max` messages, waiting at most `wait` for the first; settle each one."""
+        if not isinstance(max, int) or isinstance(max, bool) or max < 1:
+            raise ConfigError(f"max must be a whole number from 1 up, not {max!r}")
+        wait_s = milliseconds(wait, "wait") / 1_000
+        lease_ms = None if lease is None else queue_options.lease_ms(lease)
+        return self.inbox().take(max, wait_s, Handing(lease_ms, wanted=self.type))
+
+    async def deliveries(self, lease: Duration | None = None) -> AsyncIterator[Delivery[T]]:
+        """Messages as they come, for asyncio."""
+        while True:
+            for delivery in await asyncio.to_thread(self.receive, 1, _ASYNC_WAIT_S, lease):
+                yield delivery
+
+    def inbox(self) -> Inbox:
+        """This process's end of the queue, opened on first use."""
+        if self._inbox is None:
+            self._inbox = self._backend.inbox(self.name)
+        return self._inbox
+
+    def close(self) -> None:
+        """Give back what was fetched and not handed out."""
+        if self._inbox is not None:
+            self._inbox.close()
+            self._inbox = None
+
+    # Handling.
+
+    def handler(
+        self, concurrency: int = 16, timeout: Duration = "12h", batch: bool = False
+    ) -> Callable[[F], F]:
+        """Register the function that handles the queue's messages: return = ack."""
+
+        def register(function: F) -> F:
+            self.handling = Handler.of(function, self.type, concurrency, timeout, batch)
+            return function
+
+        return register
+
+    # Managing.
+
+    @property
+    def definition(self) -> QueueDefinition:
+        """The options in force."""
+        found = self._backend.catalog().queue(self.name)
+        if found is None:
+            raise ConfigError(f"there is no queue {self.name!r}: it was deleted")
+        return found
+
+    def update(self, **changes: Any) -> None:
+        """Change options for deliveries from now on."""
+        if fixed := sorted(queue_options.FIXED & changes.keys()):
+            raise ConfigError(f"{fixed[0]} cannot change once the queue exists")
+        self._alter(**queue_options.definition_fields(changes))
+
+    def pause(self) -> None:
+        """Hand nothing out until `resume`; sending goes on."""
+        self._alter(paused=True)
+
+    def resume(self) -> None:
+        """Hand messages out again."""
+        self._alter(paused=False)
+
+    def _alter(self, **fields: Any) -> None:
+        # Someone else may change the queue between reading and writing: then look again.
+        while not self._backend.change(self.name, replace(self.definition, **fields)):
+            pass
+
+    def purge(self) -> None:
+        """Void all that was sent before, in flight and delayed too."""
+        self._backend.purge(self.name)
+
+    def stats(self) -> Stats:
+        """Counts of the queue, about a second old."""
+        return self._backend.stats(self.name)
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """The queue's dead letters, a queue too."""
+        from marq.dead_letters import DeadLetters  # it is a Queue itself
+
+        return DeadLetters(self._backend, self.name)

@@ -1,0 +1,240 @@
+"""Runs one queue's handler: takes messages while there are free hands, settles what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+from marq.backend import Backend, Handing, Inbox
+from marq.core.duration import text
+from marq.errors import DeliveryError, PayloadError
+from marq.handler import Handler
+from marq.message import Delivery
+
+log = logging.getLogger("marq.worker")
+
+BATCH = 500
+"""Messages a batch handler is handed at most."""
+_TAKE_S = 0.1
+
+Deliveries = list[Delivery[Any]]
+
+
+class Job:
+    """One call of the handler."""
+
+    __slots__ = ("cancel", "deliveries", "started_ms")
+
+    def __init__(self, deliveries: Deliveries, started_ms: int) -> None:
+        self.deliveries = deliveries
+        self.started_ms = started_ms
+        self.cancel: Callable[[], object] = lambda: None
+        """Interrupts an async handler; a thread cannot be interrupted."""
+
+
+class Runner:
+    """One queue's messages and the hands that handle them."""
+
+    def __init__(self, backend: Backend, name: str, inbox: Inbox, handler: Handler) -> None:
+        self.name = name
+        self.failure: BaseException | None = None
+        self._backend = backend
+        self._inbox = inbox
+        self._handler = handler
+        self._handing = Handing(kept_alive=True, wanted=handler.wanted)
+        self._jobs: set[Job] = set()
+        self._free = threading.Condition()
+        self._stopping = False
+        self._hands: _Threads | _Loop = (
+            _Loop(self._run_async) if handler.is_async else _Threads(self._run, handler.concurrency)
+        )
+        self._taker = threading.Thread(target=self._take, name=f"marq-{name}", daemon=True)
+
+    @property
+    def running(self) -> int:
+        """Handlers running now."""
+        return len(self._jobs)
+
+    def start(self) -> None:
+        self._taker.start()
+
+    def stop_taking(self) -> None:
+        with self._free:
+            self._stopping = True
+            self._free.notify_all()
+
+    def drain(self, until: float) -> None:
+        """Let handlers finish until that (monotonic) time; give back what still runs."""
+        if self._taker.ident:
+            self._taker.join(max(0.0, until - time.monotonic()) + _TAKE_S)
+        with self._free:
+            self._free.wait_for(lambda: not self._jobs, max(0.0, until - time.monotonic()))
+            left = list(self._jobs)
+        for job in left:
+            job.cancel()
+            _settle(job.deliveries, Delivery.give_back)
+        self._hands.close()
+
+    def raise_failure(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    # Taking.
+
+    def _take(self) -> None:
+        try:
+            while not self._stopping:
+                self._end_overlong()
+                free = self._wait_for_a_free_hand()
+                if free:
+                    self._hand_over(free)
+        except BaseException as error:  # shown by whoever waits for the worker
+            log.error("worker failed", extra={"queue": self.name}, exc_info=error)
+            self.failure = error
+
+    def _wait_for_a_free_hand(self) -> int:
+        with self._free:
+            free = self._handler.concurrency - len(self._jobs)
+            if free <= 0:
+                self._free.wait(_TAKE_S)
+            return max(0, free)
+
+    def _hand_over(self, free: int) -> None:
+        limit = BATCH if self._handler.batch else free
+        taken = self._inbox.take(limit, _TAKE_S, self._handing)
+        if self._stopping:
+            _settle(taken, Delivery.give_back)
+            return
+        for deliveries in [taken] if self._handler.batch and taken else [[d] for d in taken]:
+            job = Job(deliveries, self._backend.now_ms())
+            with self._free:
+                self._jobs.add(job)
+            self._hands.submit(job)
+
+    def _end_overlong(self) -> None:
+        """A handler past its timeout has lost its messages; what it still does is ignored."""
+        limit_ms = self._backend.now_ms() - self._handler.timeout_ms
+        reason = f"timeout: the handler ran longer than {text(self._handler.timeout_ms)}"
+        with self._free:
+            overlong = [job for job in self._jobs if job.started_ms <= limit_ms]
+        for job in overlong:
+            if any(not delivery.settled for delivery in job.deliveries):
+                _settle(job.deliveries, lambda delivery: delivery.fail(reason))
+                job.cancel()
+
+    # Running.
+
+    def _run(self, job: Job) -> None:
+        try:
+            if wanted := self._decodable(job):
+                self._handler.function(*self._handler.arguments(wanted))
+                _settle(wanted, Delivery.ack)
+        except BaseException as error:
+            self._failed(job, error)
+        finally:
+            self._done(job)
+
+    async def _run_async(self, job: Job) -> None:
+        try:
+            if wanted := self._decodable(job):
+                await self._handler.function(*self._handler.arguments(wanted))
+                _settle(wanted, Delivery.ack)
+        except BaseException as error:
+            self._failed(job, error)
+        finally:
+            self._done(job)
+
+    def _decodable(self, job: Job) -> Deliveries:
+        """What the handler can be called with; the rest is buried, never a crash loop."""
+        return [delivery for delivery in job.deliveries if self._decodes(delivery)]
+
+    def _decodes(self, delivery: Delivery[Any]) -> bool:
+        try:
+            self._handler.arguments([delivery])
+        except PayloadError as error:
+            reason = str(error)
+            _settle([delivery], lambda delivery: delivery.reject(reason))
+            return False
+        return True
+
+    def _failed(self, job: Job, error: BaseException) -> None:
+        reason = f"{type(error).__name__}: {error}"
+        log.warning("handler failed", extra={"queue": self.name}, exc_info=error)
+        _settle(job.deliveries, lambda delivery: delivery.fail(reason))
+
+    def _done(self, job: Job) -> None:
+        with self._free:
+            self._jobs.discard(job)
+            self._free.notify_all()
+
+
+def _settle(deliveries: Deliveries, verdict: Callable[[Delivery[Any]], object]) -> None:
+    """Settle what the handler left unsettled; what is lost already comes back by itself."""
+    for delivery in deliveries:
+        if not delivery.settled:
+            try:
+                verdict(delivery)
+            except DeliveryError as error:
+                log.warning("not settled", extra={"message_id": error.message_id}, exc_info=error)
+
+
+class _Threads:
+    """Daemon threads, made as they are needed: a handler that hangs must not keep the process."""
+
+    def __init__(self, run: Callable[[Job], None], most: int) -> None:
+        self._run = run
+        self._most = most
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._idle = 0
+        self._lock = threading.Lock()
+
+    def submit(self, job: Job) -> None:
+        self._jobs.put(job)
+        with self._lock:
+            if self._idle < self._jobs.qsize() and len(self._threads) < self._most:
+                thread = threading.Thread(target=self._work, name="marq-handler", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def _work(self) -> None:
+        while job := self._next():
+            self._run(job)
+
+    def _next(self) -> Job | None:
+        with self._lock:
+            self._idle += 1
+        job = self._jobs.get()
+        with self._lock:
+            self._idle -= 1
+        return job
+
+    def close(self) -> None:
+        for _ in self._threads:
+            self._jobs.put(None)
+
+
+class _Loop:
+    """One event loop in a thread, for all async handlers of a queue."""
+
+    def __init__(self, run: Callable[[Job], Any]) -> None:
+        self._run = run
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="marq-loop", daemon=True
+        )
+        self._thread.start()
+
+    def submit(self, job: Job) -> None:
+        job.cancel = asyncio.run_coroutine_threadsafe(self._run(job), self._loop).cancel
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        if not self._thread.is_alive():
+            self._loop.close()

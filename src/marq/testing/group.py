@@ -1,0 +1,142 @@
+"""One queue's end in the memory broker: positions, claims, and the room for what is not yet due."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import NamedTuple
+
+from marq.core import redelivery, settling
+from marq.core.catalog import QueueDefinition
+from marq.core.marker import Action, Begun, Claim, ClaimId, Held, Hold, Progress, Source, Step
+from marq.core.redelivery import EXPIRED
+from marq.core.stored import Stored, is_void
+from marq.testing.log import Topic
+from marq.testing.tracker import Tracker
+
+PUMP_LEASE_MS = 11_000
+"""Session timeout + 5 s: how long prefetched messages outlive their worker."""
+
+
+class Ticket(NamedTuple):
+    """A claimed message that waits to be handed out; sorts by due time, then arrival."""
+
+    due_ms: int
+    arrival: int
+    stored: Stored
+    claim: ClaimId
+    bit: int
+    """Its index in the claim, as a set of one."""
+
+    @property
+    def attempt(self) -> int:
+        return self.stored.meta().attempt
+
+
+class Group:
+    """Everything the consumers of one queue share."""
+
+    def __init__(self, queue: str, topic: Topic, tracker: Tracker, sequence: count[int]) -> None:
+        self.queue = queue
+        self.topic = topic
+        self._tracker = tracker
+        self._sequence = sequence
+        self._arrival = count()
+        self.positions = [0] * len(topic.partitions)
+        self.room: list[Ticket] = []
+        self._turn = 0
+
+    def next_due_ms(self) -> int | None:
+        return self.room[0].due_ms if self.room else None
+
+    def hand_out(
+        self, limit: int, now_ms: int, queue: QueueDefinition, lease_ms: int, kept_alive: bool
+    ) -> list[Ticket]:
+        """At most `limit` messages that are due; their leases start."""
+        chosen: list[Ticket] = []
+        while len(chosen) < limit and (ticket := self._next(limit - len(chosen), now_ms)):
+            if self._wanted(ticket, now_ms, queue):
+                chosen.append(ticket)
+        if chosen:
+            self._begin(chosen, lease_ms, kept_alive)
+        return chosen
+
+    def _next(self, limit: int, now_ms: int) -> Ticket | None:
+        while not self.room or self.room[0].due_ms > now_ms:
+            if not self._poll(limit):
+                return None
+        return heappop(self.room)
+
+    def _poll(self, limit: int) -> bool:
+        """Claim what comes next in one of the partitions, each in its turn; False: nothing."""
+        for _ in self.positions:
+            self._turn = (self._turn + 1) % len(self.positions)
+            records = self.topic.partitions[self._turn].read(self.positions[self._turn], limit)
+            if records:
+                self._claim(records, self.positions[self._turn])
+                self.positions[self._turn] = records[-1].offset + 1
+                return True
+        return False
+
+    def _claim(self, records: list[Stored], start: int) -> None:
+        claim = self.claim_records(records, start)
+        for index, stored in enumerate(records):
+            due_ms = stored.meta().due_at(stored.at_ms)
+            heappush(self.room, Ticket(due_ms, next(self._arrival), stored, claim, 1 << index))
+
+    def claim_records(self, records: list[Stored], start: int) -> ClaimId:
+        """Write a claim of these records of one partition."""
+        claim = ClaimId(self._tracker.worker, next(self._sequence))
+        source = Source(self.topic.id, records[0].partition, self.queue, "", 0)
+        runs = tuple((record.offset, 1) for record in records)
+        self._tracker.write(Claim(claim, source, start, runs, PUMP_LEASE_MS))
+        return claim
+
+    def _wanted(self, ticket: Ticket, now_ms: int, queue: QueueDefinition) -> bool:
+        """Whether it is still to be handed out; purged and expired ones end here."""
+        if is_void(ticket.stored, queue.purged):
+            self.end(ticket)
+            return False
+        if not _expired(ticket.stored, now_ms, queue):
+            return True
+        held = Held(ticket.claim, ticket.bit, Action.BURY, reason=EXPIRED)
+        self._tracker.write(Hold((held,)))
+        self._tracker.run()
+        return False
+
+    def end(self, ticket: Ticket) -> None:
+        """End a message and let its payload go."""
+        self._tracker.write(Progress((Step(ticket.claim, ticket.bit),)))
+        self._tracker.let_go(self.topic.id, ticket.stored.partition, ticket.stored.offset)
+
+    def give_back(self, ticket: Ticket) -> None:
+        """Let someone else have it: the copy first, then the end, so that no crash loses it."""
+        self._tracker.append(redelivery.given_back(ticket.stored, self.queue))
+        self.end(ticket)
+
+    def _begin(self, tickets: list[Ticket], lease_ms: int, kept_alive: bool) -> None:
+        ahead_ms = settling.ahead_ms(lease_ms, kept_alive)
+        steps = tuple(
+            Step(t.claim, 0, (Begun(t.bit, lease_ms, t.attempt, kept_alive, ahead_ms),))
+            for t in tickets
+        )
+        self._tracker.write(Progress(steps))
+
+    def purge(self, queue: QueueDefinition) -> None:
+        """Drop what a purge voided."""
+        void = [ticket for ticket in self.room if is_void(ticket.stored, queue.purged)]
+        self.room = [ticket for ticket in self.room if ticket not in void]
+        heapify(self.room)
+        for ticket in void:
+            self.end(ticket)
+        for partition, start in zip(self.topic.partitions, self.positions, strict=True):
+            for stored in partition.read(start, len(partition)):
+                if is_void(stored, queue.purged):
+                    partition.drop(stored.offset)
+
+
+def _expired(stored: Stored, now_ms: int, queue: QueueDefinition) -> bool:
+    meta = stored.meta()
+    sent_ms = meta.sent_ms or stored.at_ms
+    own, queues = meta.expires_at(stored.at_ms), sent_ms + (queue.ttl_ms or 1 << 62)
+    return now_ms >= min(own or queues, queues)

@@ -1,0 +1,167 @@
+"""The tracker of the memory broker: the same fold and the same rules as Spark's, step by step.
+
+Time goes by in steps, each with the beats of live workers and a tick, as if the tracker had run
+all along: so moving the clock by hours is hours of ticks, not a jump.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from marq.core import act, codec, names, redelivery
+from marq.core.catalog import Catalog, QueueDefinition
+from marq.core.fold import GRACE_MS, JUMP_MS, Record, fold
+from marq.core.marker import ClaimId, KeepAlive, Marker, Parked, Tick
+from marq.core.overdue import Due, Event, Overdue, emit, next_lapse_ms
+from marq.core.redelivery import Context, Outcome
+from marq.core.state import State
+from marq.core.stored import Outgoing, Stored
+from marq.testing.log import Log
+
+DEAD_LETTERS = QueueDefinition(max_attempts=1 << 30, dead_letter=False, partitions=1)
+"""How a queue of dead letters behaves: nothing dies twice, and what is rejected is gone."""
+
+
+class Tracker:
+    """Folds the hold logs and acts on what is overdue."""
+
+    def __init__(self, log: Log, catalog: Catalog, start_ms: int, random: Random) -> None:
+        self._log = log
+        self._catalog = catalog
+        self._random = random
+        self.markers, self.delayed = State(), State()
+        self.worker = random.getrandbits(64)
+        self._tick_in(start_ms)
+
+    def _tick_in(self, start_ms: int) -> None:
+        """Tick for a while before the start: a fold that has just begun gives no lease up."""
+        for at_ms in range(start_ms - GRACE_MS - JUMP_MS, start_ms, JUMP_MS):
+            self._log.now_ms = at_ms
+            self._tick()
+        self._log.now_ms = start_ms
+        self.run()
+
+    def catch_up(self, now_ms: int) -> None:
+        """Let time go by up to now; everything due on the way happens in order."""
+        while self._log.now_ms < now_ms:
+            self._log.now_ms = min(now_ms, self._next_step_ms())
+            self._beat()
+            self._tick()
+            self.run()
+
+    def _next_step_ms(self) -> int:
+        """As far as time may go in one step: to the next lapse, and no jump while leases run."""
+        now_ms, lapse_ms = self._log.now_ms, self.next_ms()
+        step_ms = 1 << 62 if lapse_ms is None else max(1, lapse_ms - now_ms)
+        if self.markers.claims:
+            kept = (p.lease_ms for c in self.markers.claims.values() for p in c.parts)
+            step_ms = min(step_ms, JUMP_MS, max(1, min(kept) // 8))
+        return now_ms + step_ms
+
+    def next_ms(self) -> int | None:
+        """When something happens by itself next."""
+        found = [next_lapse_ms(self.markers), next_lapse_ms(self.delayed)]
+        return min((at_ms for at_ms in found if at_ms is not None), default=None)
+
+    def write(self, marker: Marker) -> None:
+        """Append a marker and fold it."""
+        value = codec.encode(marker)
+        stored = self._log.append(Outgoing(names.MARKERS, 0, None, value, ()))
+        self._fold(self.markers, stored, codec.decode(value))
+
+    def append(self, record: Outgoing) -> Stored:
+        """Append a message."""
+        return self._log.append(record)
+
+    def park(self, record: Outgoing) -> Stored:
+        """Append a parked message and fold it."""
+        stored = self._log.append(record)
+        self._fold_parked(stored)
+        return stored
+
+    def hold_parked(self, marker: Marker) -> None:
+        """Append a marker about parked messages and fold it."""
+        value = codec.encode(marker)
+        stored = self._log.append(Outgoing(names.DELAYED, 0, None, value, ()))
+        self._fold(self.delayed, stored, codec.decode(value))
+
+    def run(self) -> None:
+        """Act until nothing is overdue."""
+        while events := [*emit(self.markers), *emit(self.delayed)]:
+            outcomes = [self._outcome(event) for event in events]
+            for outcome in outcomes:
+                self._write(outcome)
+            ends = act.ends(events)
+            if ends.steps:
+                self.write(ends)
+            if ends.parked:
+                self.hold_parked(ends)
+            for event in events:
+                self._let_go(event)
+
+    def _outcome(self, event: Event) -> Outcome:
+        if isinstance(event, Due):
+            return self._release(event)
+        found = self._log.with_id(event.source.topic_id)
+        record = found and found[1].partitions[event.source.partition].get(event.offset)
+        context = self._context(event.source.queue)
+        if not record:
+            return redelivery.gone(event, event.source.queue, context)
+        return redelivery.resolve(event, record, context)
+
+    def _release(self, event: Due) -> Outcome:
+        stored = self._log.create(names.DELAYED, 1).partitions[0].get(event.ref.offset)
+        assert stored is not None, "an open parked message is never let go"
+        context = self._context(stored.meta().queue)
+        partitions = context.definition.partitions if context.definition else 1
+        placed = names.key_partition(stored.key or stored.address.encode(), partitions)
+        return redelivery.release(event, stored, placed, context)
+
+    def _context(self, queue: str) -> Context:
+        return Context(queue, self.definition(queue), self._log.now_ms, self._random.random())
+
+    def definition(self, queue: str) -> QueueDefinition | None:
+        """The definition of a queue, or of a queue's dead letters."""
+        if queue.startswith(names.dead_letters("")):
+            return DEAD_LETTERS
+        return self._catalog.queue(queue)
+
+    def _write(self, outcome: Outcome) -> None:
+        if outcome.record is None:
+            return
+        if outcome.record.topic == names.DELAYED:
+            self.park(outcome.record)
+        else:
+            self._log.append(outcome.record)
+
+    def _let_go(self, event: Event) -> None:
+        if isinstance(event, Overdue):
+            self.let_go(event.source.topic_id, event.source.partition, event.offset)
+        else:
+            self._log.create(names.DELAYED, 1).partitions[0].drop(event.ref.offset)
+
+    def let_go(self, topic_id: bytes, partition: int, offset: int) -> None:
+        """Drop the payload of what has ended."""
+        if found := self._log.with_id(topic_id):
+            found[1].partitions[partition].drop(offset)
+
+    def _beat(self) -> None:
+        own = sorted(claim.sequence for claim in self._own_claims())
+        if own:
+            self.write(KeepAlive(self.worker, tuple(own)))
+
+    def _own_claims(self) -> list[ClaimId]:
+        return [claim for claim in self.markers.claims if claim.worker == self.worker]
+
+    def _tick(self) -> None:
+        self.write(Tick())
+        self.hold_parked(Tick())
+
+    def _fold_parked(self, stored: Stored) -> None:
+        meta = stored.meta()
+        self._fold(self.delayed, stored, Parked(meta.due_ms, meta.delay_ms, meta.ahead_ms))
+
+    def _fold(self, state: State, stored: Stored, body: Marker | Parked) -> None:
+        fold(state, [Record(stored.offset, stored.at_ms, body)])
+        if not isinstance(body, Parked):  # folded, and nobody else reads it
+            self._log.create(stored.topic, 1).partitions[0].drop(stored.offset)

@@ -1,0 +1,117 @@
+"""Workers: run the handlers of queues, in threads or on one event loop."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from marq.backend import Backend
+from marq.errors import ConfigError
+from marq.queue import Queue
+from marq.runner import Runner
+
+log = logging.getLogger("marq.worker")
+
+_LOOK_S = 0.02
+
+
+class Worker:
+    """Runs handlers in the background from `start` (or entering) to `stop` (or leaving)."""
+
+    def __init__(self, backend: Backend, queues: list[Queue[Any]], drain_s: float) -> None:
+        if not queues:
+            raise ConfigError("a worker needs at least one queue")
+        self._backend = backend
+        self._drain_s = drain_s
+        self._runners = [_runner(backend, queue) for queue in queues]
+        self._stopping = threading.Event()
+        self._stopped = False
+
+    def start(self) -> None:
+        """Start taking messages."""
+        log.info("worker started", extra={"queues": [runner.name for runner in self._runners]})
+        for runner in self._runners:
+            runner.start()
+
+    def wait(self, until_idle: bool = False) -> None:
+        """Wait until the worker is told to stop; SIGTERM and SIGINT do, in the main thread."""
+        with _Signals(self._stopping):
+            while not self._stopping.is_set() and not self._failed():
+                if until_idle and self._idle() and self._idle():
+                    return
+                self._stopping.wait(_LOOK_S)
+        for runner in self._runners:
+            runner.raise_failure()
+
+    def _failed(self) -> bool:
+        return any(runner.failure for runner in self._runners)
+
+    def _idle(self) -> bool:
+        """Nothing runs and nothing is ready: a handler may have sent to another's queue."""
+        return all(
+            not runner.running and self._backend.stats(runner.name).ready == 0
+            for runner in self._runners
+        )
+
+    def stop(self) -> None:
+        """Take no more, let handlers finish for a while, give the rest back; again is harmless."""
+        self._stopping.set()
+        if self._stopped:
+            return
+        self._stopped = True
+        until = time.monotonic() + self._drain_s
+        for runner in self._runners:
+            runner.stop_taking()
+        for runner in self._runners:
+            runner.drain(until)
+        self._backend.flush(self._drain_s)
+        log.info("worker stopped", extra={"queues": [runner.name for runner in self._runners]})
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+def _runner(backend: Backend, queue: Queue[Any]) -> Runner:
+    if queue.handling is None:
+        raise ConfigError(
+            f"queue {queue.name!r} has no handler: put @{queue.name}.handler() on a function"
+        )
+    return Runner(backend, queue.name, queue.inbox(), queue.handling)
+
+
+class _Signals:
+    """SIGTERM and SIGINT set the event; a second one interrupts as usual."""
+
+    def __init__(self, stopping: threading.Event) -> None:
+        self._stopping = stopping
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._before[number] = signal.signal(number, self._stop)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self._restore()
+        self._stopping.set()
+
+    def __exit__(self, *error: object) -> None:
+        self._restore()
+
+    def _restore(self) -> None:
+        while self._before:
+            number, handler = self._before.popitem()
+            signal.signal(number, handler)
