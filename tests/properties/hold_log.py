@@ -24,6 +24,7 @@ from marq.core.marker import (
     Tick,
 )
 from marq.core.overdue import LIMIT, Due, Overdue, emit
+from marq.core.snapshot import dump, dump_chunk, load, load_chunk
 from marq.core.state import State
 
 ORDERS = Source(bytes(range(16)), 0, "orders", "", 0)
@@ -93,6 +94,7 @@ class MarkersLog:
         self,
         claim: ClaimId,
         offsets: Iterable[int],
+        *,
         at: int,
         lease_ms: int = 1_000,
         attempt: int = 1,
@@ -113,6 +115,7 @@ class MarkersLog:
         claim: ClaimId,
         offsets: Iterable[int],
         action: Action,
+        *,
         at: int,
         after_ms: int = 0,
         ahead_ms: int = 0,
@@ -151,6 +154,18 @@ class MarkersLog:
     def folded(self) -> State:
         """The state after all of it."""
         return fold(State(), self.records)
+
+
+def blobs(state: State) -> tuple[bytes, dict[int, bytes]]:
+    """All that the state is, as bytes: equal states give equal bytes."""
+    chunks = {bucket: dump_chunk(chunk) for bucket, chunk in state.parked.chunks.items()}
+    return dump(state), chunks
+
+
+def restored(state: State) -> State:
+    """The state written down and read again."""
+    blob, chunks = blobs(state)
+    return load(blob, {bucket: load_chunk(chunk) for bucket, chunk in chunks.items()})
 
 
 def open_offsets(state: State, source: Source = ORDERS) -> list[int]:

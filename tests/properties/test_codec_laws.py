@@ -10,7 +10,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from marq.core import codec
-from marq.core.marker import Claim, ClaimId, Held, Hold, KeepAlive, Marker, Progress, Source, Step
+from marq.core.marker import (
+    Action,
+    Claim,
+    ClaimId,
+    Held,
+    Hold,
+    KeepAlive,
+    Marker,
+    Progress,
+    Source,
+    Step,
+)
 from marq.errors import MalformedMarker, MarkerError, NotAMarker, UnknownMarkerVersion
 from tests.properties import markers
 
@@ -102,15 +113,13 @@ any_sources = st.builds(
     Source, st.binary(min_size=15, max_size=16), anything, markers.texts, st.just(""), anything
 )
 any_runs = st.lists(st.tuples(anything, anything), max_size=3).map(tuple)
-any_actions = st.sampled_from(markers.Action)
+any_actions = st.sampled_from(Action)
 any_held = st.builds(Held, any_ids, markers.masks(), any_actions, anything, anything)
 doubtful: st.SearchStrategy[Marker] = st.one_of(
     st.builds(Claim, any_ids, any_sources, anything, any_runs, anything),
     st.builds(KeepAlive, markers.words, st.lists(anything, max_size=4).map(tuple)),
     st.builds(Hold, st.lists(any_held, max_size=2).map(tuple)),
-    st.builds(
-        Progress, st.lists(st.builds(Step, any_ids, markers.masks()), max_size=3).map(tuple)
-    ),
+    st.builds(Progress, st.lists(st.builds(Step, any_ids, markers.masks()), max_size=3).map(tuple)),
 )
 
 

@@ -213,9 +213,7 @@ def test_a_number_without_end_is_refused_before_it_is_built() -> None:
     assert time.perf_counter() - started < 0.5
 
 
-@pytest.mark.parametrize(
-    "last", [0x01, 0x02, 0x81], ids=["64 bits", "65 bits", "an eleventh byte"]
-)
+@pytest.mark.parametrize("last", [0x01, 0x02, 0x81], ids=["64 bits", "65 bits", "an eleventh byte"])
 def test_a_number_has_64_bits_at_most(last: int) -> None:
     ref = b"\x00\x01" + b"\xff" * 9 + bytes((last,)) + b"\x00"
 

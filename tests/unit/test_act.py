@@ -1,0 +1,196 @@
+"""Which events still stand when act is about to perform them, and the record that ends them."""
+
+from __future__ import annotations
+
+from marq.core import act
+from marq.core.fold import fold
+from marq.core.marker import Action, Marker, Parked, Restate, Tick
+from marq.core.overdue import Event, emit
+from marq.core.state import State
+from tests.properties.hold_log import ORDERS, MarkersLog, open_offsets, restored
+
+
+def emitted(log: MarkersLog) -> tuple[State, list[Event]]:
+    """The state at the end of the log so far, and its events."""
+    state = log.folded()
+    return state, emit(state)
+
+
+def tail(log: MarkersLog, state: State) -> list[Marker | Parked | None]:
+    """What lies in the log after the batch."""
+    return [record.body for record in log.records[state.next_offset :]]
+
+
+def test_what_nothing_speaks_against_stands() -> None:
+    log = MarkersLog()
+    log.claim(offsets=[7], at=0)
+    log.park(at=0, delay_ms=500)
+    log.tick(at=1_000)
+    state, events = emitted(log)
+    log.append(Tick(), at=1_001)
+    log.append(None, at=1_002)
+    log.append(Restate(3), at=1_003)
+    log.park(at=1_004, delay_ms=9)
+
+    assert act.standing(events, tail(log, state)) == events
+    assert len(events) == 2
+
+
+def test_what_was_acked_after_the_batch_is_dropped() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[7, 8], at=0)
+    log.tick(at=1_000)
+    state, events = emitted(log)
+    log.acked(claim, [7], at=1_001)
+
+    left = act.standing(events, tail(log, state))
+
+    assert [event.offset for event in left] == [8]  # type: ignore[union-attr]
+
+
+def test_what_was_acked_under_a_claim_that_does_not_speak_for_it_is_dropped() -> None:
+    log = MarkersLog()
+    one = log.claim(offsets=[7], lease_ms=900, worker=1, at=0)
+    log.claim(offsets=[7], lease_ms=1_000, worker=2, at=0)
+    log.tick(at=1_000)
+    state, events = emitted(log)
+    log.acked(one, [7], at=1_001)
+
+    assert len(events) == 1
+    assert act.standing(events, tail(log, state)) == []
+
+
+def test_what_was_claimed_again_is_dropped_because_someone_has_it() -> None:
+    log = MarkersLog()
+    log.claim(offsets=[7, 8], at=0)
+    log.tick(at=1_000)
+    state, events = emitted(log)
+    log.claim(offsets=[8, 9], worker=2, at=1_001)
+
+    left = act.standing(events, tail(log, state))
+
+    assert [event.offset for event in left] == [7]  # type: ignore[union-attr]
+
+
+def test_its_own_claim_sent_twice_is_no_new_claim() -> None:
+    log = MarkersLog()
+    log.claim(offsets=[7], at=0)
+    log.tick(at=1_000)
+    state, events = emitted(log)
+    log.again(state.next_offset - 2, at=1_001)
+
+    assert act.standing(events, tail(log, state)) == events
+
+
+def test_a_claim_by_another_subscription_is_none_of_its_business() -> None:
+    log = MarkersLog()
+    log.claim(offsets=[7], at=0)
+    log.tick(at=1_000)
+    state, events = emitted(log)
+    log.claim(offsets=[7], source=ORDERS._replace(subscription="audit"), worker=2, at=1_001)
+
+    assert act.standing(events, tail(log, state)) == events
+
+
+def test_what_was_open_before_a_seek_is_dropped_because_the_seek_made_it_void() -> None:
+    log = MarkersLog()
+    log.claim(offsets=[7], at=0)
+    log.tick(at=1_000)
+    state, events = emitted(log)
+    log.claim(offsets=[3], source=ORDERS._replace(epoch=1), worker=2, at=1_001)
+
+    assert act.standing(events, tail(log, state)) == []
+
+
+def test_a_claim_from_before_the_seek_speaks_against_nothing() -> None:
+    log = MarkersLog()
+    sought = ORDERS._replace(epoch=1)
+    log.claim(offsets=[7], source=sought, at=0)
+    log.tick(at=1_000)
+    state, events = emitted(log)
+    log.claim(offsets=[7], source=ORDERS, worker=2, at=1_001)
+
+    assert act.standing(events, tail(log, state)) == events
+
+
+def test_what_the_tracker_has_put_off_is_dropped() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[7], at=0)
+    ref = log.park(at=0, delay_ms=500)
+    log.tick(at=1_000)
+    state, events = emitted(log)
+    log.hold(claim, [7], Action.EXTEND, after_ms=1_000, by_tracker=True, at=1_001)
+    log.hold_parked(ref, Action.EXTEND, after_ms=1_000, by_tracker=True, at=1_001)
+
+    assert act.standing(events, tail(log, state)) == []
+
+
+def test_what_the_tracker_has_cancelled_is_dropped() -> None:
+    log = MarkersLog()
+    ref = log.park(at=0, delay_ms=500)
+    log.tick(at=1_000)
+    state, events = emitted(log)
+    log.hold_parked(ref, Action.CANCEL, by_tracker=True, at=1_001)
+
+    assert act.standing(events, tail(log, state)) == []
+    assert len(fold(state, log).parked) == 0
+
+
+def test_a_straggler_s_records_speak_against_nothing_because_they_came_too_late() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[7], at=0)
+    ref = log.park(at=0, delay_ms=500)
+    log.tick(at=1_000)
+    state, events = emitted(log)
+    log.begun(claim, [7], at=1_001)
+    log.beat(claim, at=1_001)
+    log.hold(claim, [7], Action.EXTEND, after_ms=9_000, at=1_001)
+    log.hold(claim, [7], Action.BURY, at=1_001)
+    log.cancel(ref, at=1_001)
+
+    assert act.standing(events, tail(log, state)) == events
+
+
+def test_a_released_message_is_not_released_again() -> None:
+    log = MarkersLog()
+    log.park(at=0, delay_ms=500)
+    log.tick(at=1_000)
+    state, events = emitted(log)
+    log.append(act.ends(events), at=1_001)
+
+    assert act.standing(events, tail(log, state)) == []
+
+
+def test_the_ends_of_a_batch_are_one_record_and_end_every_claim_of_each_message() -> None:
+    log = MarkersLog()
+    log.claim(offsets=[5, 6, 7], worker=1, at=0)
+    log.claim(offsets=[7, 8], worker=2, at=0)
+    log.park(at=0, delay_ms=500)
+    log.tick(at=1_000)
+    state, events = emitted(log)
+
+    log.append(act.ends(events), at=1_001)
+    fold(state, log)
+
+    assert open_offsets(state) == []
+    assert (len(state.claims), len(state.parked)) == (0, 0)
+
+
+def test_a_batch_that_is_run_again_from_its_checkpoint_drops_what_it_did_before() -> None:
+    log = MarkersLog()
+    log.claim(offsets=[5, 6, 7], at=0)
+    checkpoint = restored(log.folded())
+    log.tick(at=1_000)
+    _, events = emitted(log)
+    log.append(act.ends(events), at=1_001)
+
+    fold(checkpoint, log.records[: checkpoint.next_offset + 1])
+    again = emit(checkpoint)
+
+    assert again == events
+    assert act.standing(again, tail(log, checkpoint)) == []
+
+
+def test_no_events_need_no_tail() -> None:
+    assert act.standing([], iter([Tick()])) == []
+    assert act.ends([]).steps == ()
