@@ -1,0 +1,5 @@
+"""`python -m marq.cli` is `marq`."""
+
+from marq.cli import main
+
+main()
