@@ -1,15 +1,16 @@
-"""How many examples a property is tried with: MARQ_EXAMPLES=10 tries ten times as many."""
+"""How properties are tried; how often, see `effort`."""
 
 from __future__ import annotations
 
-import os
 import sys
 
 from hypothesis import HealthCheck, settings
 
+from tests.properties.effort import EXAMPLES
+
 settings.register_profile(
     "marq",
-    max_examples=round(150 * float(os.environ.get("MARQ_EXAMPLES", "1"))),
+    max_examples=EXAMPLES,
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
