@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -16,10 +17,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from marq import embedded
-from marq.embedded import jars
+from marq.embedded import broker, files, jars, java, layout
 
 pytestmark = [pytest.mark.java, pytest.mark.e2e]
 
@@ -105,6 +107,13 @@ def make_topic(servers: str, name: str, copies: int) -> None:
     admin.create_topics([topic])[name].result(30)
 
 
+def min_in_sync(servers: str, topic: str) -> int:
+    admin = AdminClient({"bootstrap.servers": servers})
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    settings = admin.describe_configs([resource])[resource].result(30)
+    return int(settings["min.insync.replicas"].value)
+
+
 def produce(servers: str, topic: str, value: bytes) -> None:
     """Returns when as many brokers as must have it have it."""
     outcomes: list[object] = []
@@ -125,7 +134,7 @@ def contents(servers: str, topic: str, count: int) -> list[bytes | None]:
 
 
 def broker_pids(directory: Path) -> list[int]:
-    return [broker.pid for broker in embedded.status(directory).brokers if broker.pid]
+    return [each.pid for each in embedded.status(directory).brokers if each.pid]
 
 
 def eventually(condition: Callable[[], bool], within: float) -> bool:
@@ -142,6 +151,7 @@ def test_a_killed_broker_of_three_is_reported_and_restarted_and_produce_resumes(
     servers = up.wait_for("ready at").split()[-1]
     make_topic(servers, "orders", copies=3)
     produce(servers, "orders", b"before")
+    assert min_in_sync(servers, "orders") == 2
     victim = embedded.status(directory).brokers[1]
     assert victim.pid is not None
 
@@ -152,7 +162,7 @@ def test_a_killed_broker_of_three_is_reported_and_restarted_and_produce_resumes(
     produce(servers, "orders", b"after")
     up.wait_for("broker 2 started again")
     assert eventually(lambda: embedded.status(directory).status == "running", within=60)
-    assert [broker.restarts for broker in embedded.status(directory).brokers] == [0, 1, 0]
+    assert [each.restarts for each in embedded.status(directory).brokers] == [0, 1, 0]
     assert contents(servers, "orders", 2) == [b"before", b"after"]
     pids = broker_pids(directory)
     assert up.end() == 0
@@ -221,12 +231,26 @@ def test_brokers_do_not_outlive_a_killed_detached_supervisor(directory: Path) ->
     assert eventually(lambda: not Path(f"/proc/{pid}").exists(), within=5)
 
 
+def test_formatting_that_was_killed_half_way_is_done_again(tmp_path: Path) -> None:
+    home = files.Home(tmp_path)
+    made = layout.settle(home, layout.Wanted(1, None), random.Random())
+    home.broker(1).joinpath("format-killed", "data").mkdir(parents=True)
+
+    broker.format_storage(broker.Kit(java.find(), jars.resolve(), home, made))
+
+    assert [entry.name for entry in home.broker(1).iterdir()] == ["data"]
+    assert "node.id=1" in home.data(1).joinpath("meta.properties").read_text()
+
+
 def test_a_broker_that_cannot_start_is_given_up_with_its_last_lines(
     marq: Marq, directory: Path
 ) -> None:
-    embedded.start(directory).stop()
-    meta = directory / "broker-1" / "data" / "meta.properties"
-    meta.write_text(meta.read_text().replace("node.id=1", "node.id=7"))
+    home = files.Home(directory)
+    directory.mkdir()
+    made = layout.settle(home, layout.Wanted(1, None), random.Random())
+    home.data(1).mkdir(parents=True)
+    meta = f"version=1\ncluster.id={made.cluster_id}\nnode.id=7\n"
+    home.data(1).joinpath("meta.properties").write_text(meta)
 
     up = marq("up", "--data", directory)
 
@@ -234,4 +258,6 @@ def test_a_broker_that_cannot_start_is_given_up_with_its_last_lines(
     up.wait_for("quick end in a row")
     up.wait_for("Stored node id 7 doesn't match", within=2)
     assert up.process.wait(30) == 1
-    assert embedded.status(directory).status == "stopped"
+    found = embedded.status(directory)
+    assert found.status == "stopped"
+    assert "Stored node id 7 doesn't match" in found.failure

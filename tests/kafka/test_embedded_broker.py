@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+from confluent_kafka import Consumer, Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from marq import embedded
 from marq.kafka import probe
@@ -11,9 +15,20 @@ from marq.kafka import probe
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
 
 
-def test_a_probe_leaves_no_topic_behind(kafka: embedded.Runtime) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+@pytest.fixture
+def admin(kafka: embedded.Runtime) -> AdminClient:
+    return AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
 
+
+def topic_with_messages(admin: AdminClient, servers: str, name: str, count: int) -> None:
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    producer = Producer({"bootstrap.servers": servers})
+    for number in range(count):
+        producer.produce(name, str(number).encode())
+    assert producer.flush(30) == 0
+
+
+def test_a_probe_leaves_no_topic_behind(kafka: embedded.Runtime, admin: AdminClient) -> None:
     assert probe.takes_messages(kafka.bootstrap_servers, brokers=1)
 
     assert probe.TOPIC not in admin.list_topics(timeout=10).topics
@@ -21,3 +36,53 @@ def test_a_probe_leaves_no_topic_behind(kafka: embedded.Runtime) -> None:
 
 def test_a_cluster_with_fewer_brokers_than_expected_is_not_ready(kafka: embedded.Runtime) -> None:
     assert not probe.takes_messages(kafka.bootstrap_servers, brokers=3)
+
+
+def test_topics_are_not_created_by_accident(kafka: embedded.Runtime, admin: AdminClient) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+
+    found = producer.list_topics("embedded.typo", timeout=10).topics["embedded.typo"]
+
+    assert found.error is not None
+    assert "embedded.typo" not in admin.list_topics(timeout=10).topics
+
+
+def seconds_to_first_message(servers: str, topic: str, group: str) -> float:
+    settings = {"bootstrap.servers": servers, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**settings, "group.id": group, "session.timeout.ms": 6000})
+    consumer.subscribe([topic])
+    began = time.monotonic()
+    (message,) = consumer.consume(1, timeout=30)
+    took = time.monotonic() - began
+    assert message.value() == b"0"
+    consumer.close()
+    return took
+
+
+def test_a_group_gets_its_partitions_without_waiting_for_others(
+    kafka: embedded.Runtime, admin: AdminClient
+) -> None:
+    servers = kafka.bootstrap_servers
+    topic_with_messages(admin, servers, "embedded.group", 1)
+    seconds_to_first_message(servers, "embedded.group", "first")  # makes the offsets topic
+
+    took = seconds_to_first_message(servers, "embedded.group", "second")
+
+    assert took < 3, "Kafka's default waits 3 s for other members"
+
+
+def test_share_groups_work(kafka: embedded.Runtime, admin: AdminClient) -> None:
+    topic_with_messages(admin, kafka.bootstrap_servers, "embedded.share", 0)
+    share = ShareConsumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "sharing"})
+    share.subscribe(["embedded.share"])
+
+    deadline = time.monotonic() + 30
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    values: list[bytes | None] = []
+    while not values and time.monotonic() < deadline:
+        producer.produce("embedded.share", b"new")  # a new share group starts at the log's end
+        values += [message.value() for message in share.poll(1) if not message.error()]
+
+    assert b"new" in values
+    share.close()
+    producer.flush(10)
