@@ -32,12 +32,12 @@ class Runs:
     def meets(self, start: int, end: int) -> bool:
         """Whether any of start..end-1 is in."""
         at = bisect_right(self._ends, start)
-        return at < len(self._starts) and self._starts[at] < end
+        return at < len(self._starts) and max(start, self._starts[at]) < end
 
     def within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The parts of the set inside start..end-1, as (start, end)."""
         at = bisect_right(self._ends, start)
-        while at < len(self._starts) and self._starts[at] < end:
+        while at < len(self._starts) and max(start, self._starts[at]) < end:
             yield max(start, self._starts[at]), min(end, self._ends[at])
             at += 1
 
