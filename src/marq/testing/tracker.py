@@ -1,7 +1,7 @@
 """The tracker of the memory broker: the same fold and the same rules as Spark's, step by step.
 
 Time goes by in steps, each with the beats of live workers and a tick, as if the tracker had run
-all along: so moving the clock by hours is hours of ticks, not a jump.
+all along: moving the clock by hours ends as hours of ticks would.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from random import Random
 from marq.core import act, codec, names, redelivery
 from marq.core.catalog import Catalog, QueueDefinition
 from marq.core.fold import GRACE_MS, JUMP_MS, Record, fold
-from marq.core.marker import ClaimId, KeepAlive, Marker, Parked, Tick
+from marq.core.marker import Action, ClaimId, KeepAlive, Marker, Parked, Part, Tick
 from marq.core.overdue import Due, Event, Overdue, emit, next_lapse_ms
+from marq.core.parked import NEVER_MS
 from marq.core.redelivery import Context, Outcome
-from marq.core.state import State
+from marq.core.state import OpenClaim, State
 from marq.core.stored import Outgoing, Stored
 from marq.testing.log import Log
 
@@ -44,19 +45,40 @@ class Tracker:
     def catch_up(self, now_ms: int) -> None:
         """Let time go by up to now; everything due on the way happens in order."""
         while self._log.now_ms < now_ms:
-            self._log.now_ms = min(now_ms, self._next_step_ms())
+            self._log.now_ms = self._next_step_ms(now_ms)
             self._beat()
             self._tick()
             self.run()
 
-    def _next_step_ms(self) -> int:
-        """As far as time may go in one step: to the next lapse, and no jump while leases run."""
-        now_ms, lapse_ms = self._log.now_ms, self.next_ms()
-        step_ms = 1 << 62 if lapse_ms is None else max(1, lapse_ms - now_ms)
-        if self.markers.claims:
-            kept = (p.lease_ms for c in self.markers.claims.values() for p in c.parts)
-            step_ms = min(step_ms, JUMP_MS, max(1, min(kept) // 8))
-        return now_ms + step_ms
+    def _next_step_ms(self, now_ms: int) -> int:
+        """As far as time may go in one step.
+
+        Far from anything that happens it may jump. After a jump the fold gives no lease up for a
+        while: so the jump ends that much earlier, and small steps lead on.
+        """
+        at_ms = self._log.now_ms
+        goal_ms = min(now_ms, max(at_ms + 1, self._next_event_ms()))
+        far_ms = goal_ms - GRACE_MS - JUMP_MS
+        return far_ms if far_ms > at_ms + JUMP_MS else min(goal_ms, at_ms + self._small_step_ms())
+
+    def _next_event_ms(self) -> int:
+        """When something happens that no beat of a live worker puts off."""
+        leased = (
+            part.lapse_ms
+            for claim in self.markers.claims.values()
+            for part in claim.parts
+            if not self._is_kept(claim, part)
+        )
+        return min((*leased, next_lapse_ms(self.delayed) or NEVER_MS))
+
+    def _small_step_ms(self) -> int:
+        """Short enough for every beat to come in time."""
+        leases_ms = (p.lease_ms for c in self.markers.claims.values() for p in c.parts)
+        return min(JUMP_MS, max(1, min(leases_ms, default=NEVER_MS) // 8))
+
+    def _is_kept(self, claim: OpenClaim, part: Part) -> bool:
+        own = claim.id.worker == self.worker
+        return own and part.kept_alive and part.action is Action.EXPIRE
 
     def next_ms(self) -> int | None:
         """When something happens by itself next."""
