@@ -233,7 +233,7 @@ class DeadLetter:
     @property
     def queue(self) -> str:
         """The queue it was sent to."""
-        return self._stored.meta().queue
+        return redelivery.home_of(self._stored)
 
     @property
     def reason(self) -> str:

@@ -161,13 +161,18 @@ def gone(event: Overdue, topic: str, context: Context) -> Outcome:
 
 
 def redriven(letter: Stored, partition: int) -> Outgoing:
-    """The dead letter as a message again: attempt from 1, history kept."""
-    meta = letter.meta()
-    fresh = replace(
-        meta, queue="", attempt=1, copies=0, message_id=meta.message_id or letter.message_id()
-    )
+    """The dead letter as a message sent anew: only its id and history are kept.
+
+    Not its origin or time: else an earlier purge or the queue's ttl would void it again.
+    """
+    fresh = Meta(message_id=letter.message_id(), history=letter.meta().history)
     headers = header.join(fresh, _without_errors(letter.user_headers()))
-    return Outgoing(meta.queue, partition, letter.key, letter.value, headers)
+    return Outgoing(home_of(letter), partition, letter.key, letter.value, headers)
+
+
+def home_of(letter: Stored) -> str:
+    """The queue a dead letter belongs to; any producer may have written it."""
+    return letter.meta().queue or letter.topic.removeprefix(names.dead_letters(""))
 
 
 def reason_of(letter: Stored) -> str:

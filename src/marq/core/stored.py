@@ -46,8 +46,12 @@ class Stored(Struct, frozen=True, gc=False):
 
 
 def is_void(stored: Stored, purged: dict[str, int]) -> bool:
-    """Whether a purge of its queue voided it; a copy goes by the record first sent."""
+    """Whether a purge of its queue voided it: the record itself, or the one first sent."""
     if not purged:
         return False
-    where, _, offset = (stored.meta().origin or stored.address).rpartition(":")
-    return int(offset) < purged.get(where, 0)
+    return _is_below(stored.address, purged) or _is_below(stored.meta().origin, purged)
+
+
+def _is_below(address: str, purged: dict[str, int]) -> bool:
+    where, _, offset = address.rpartition(":")
+    return where in purged and int(offset) < purged[where]

@@ -122,6 +122,11 @@ class Group:
         )
         self._tracker.write(Progress(steps))
 
+    def close(self) -> None:
+        """End what was not handed out: the queue is deleted."""
+        for ticket in self.room:
+            self.end(ticket)
+
     def purge(self, queue: QueueDefinition) -> None:
         """Drop what a purge voided."""
         void = [ticket for ticket in self.room if is_void(ticket.stored, queue.purged)]

@@ -62,13 +62,17 @@ class Memory:
 
     def change(self, name: str, definition: QueueDefinition | None) -> bool:
         with self.caught_up():
+            if definition is not None and self._catalog.queue(name) is None:
+                # What is parked for an earlier queue of this name must never reach the new one.
+                definition = replace(definition, purged=self._delayed_end())
             entry = self._catalog.change(name, definition)
             value = catalog.encode(entry)
             self.log.append(Outgoing(names.CATALOG, 0, name.encode(), value, ()))
             won = self._catalog.apply(catalog.decode(value))
             if definition is None:
                 self.log.delete(name)
-                self._groups.pop(name, None)
+                if group := self._groups.pop(name, None):
+                    group.close()
             else:
                 self.log.create(name, definition.partitions)
             return won
@@ -77,8 +81,7 @@ class Memory:
         with self.caught_up():
             topic, definition = self._topic(name), self.definition(name)
             ends = {f"{name}:{n}": part.end for n, part in enumerate(topic.partitions)}
-            ends[f"{names.DELAYED}:0"] = self._delayed().partitions[0].end
-            purged = replace(definition, purged=ends)
+            purged = replace(definition, purged=ends | self._delayed_end())
             self.change(name, purged)
             self.group(name).purge(purged)
 
@@ -102,6 +105,9 @@ class Memory:
 
     def _delayed(self) -> Topic:
         return self.log.create(names.DELAYED, 1)
+
+    def _delayed_end(self) -> dict[str, int]:
+        return {f"{names.DELAYED}:0": self._delayed().partitions[0].end}
 
     # Sending.
 
@@ -160,9 +166,8 @@ class Memory:
             return found[:limit]
 
     def redrive(self, letter: Stored) -> bool:
-        queue = letter.meta().queue
         with self.caught_up():
-            partitions = len(self._topic(queue).partitions)
+            partitions = len(self._topic(redelivery.home_of(letter)).partitions)
             if not self._end_letter(letter):
                 return False
             self.log.append(redelivery.redriven(letter, self._place(letter.key, partitions)))
