@@ -9,15 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner, Result
 
-from marq.cli import runtime
+from marq.cli import app
 from marq.embedded import jars
-
-app = typer.Typer()
-for command in (runtime.up, runtime.down, runtime.status):
-    app.command()(command)
 
 
 @pytest.fixture(params=[[], ["--detach"]], ids=["foreground", "detached"])

@@ -25,12 +25,7 @@ from marq.embedded import broker, files, jars, java, layout
 
 pytestmark = [pytest.mark.java, pytest.mark.e2e]
 
-MARQ = [
-    sys.executable,
-    "-c",
-    "import typer; from marq.cli import runtime; app = typer.Typer(); "
-    "[app.command()(command) for command in (runtime.up, runtime.down, runtime.status)]; app()",
-]
+MARQ = [sys.executable, "-m", "marq.cli"]
 
 
 @dataclass

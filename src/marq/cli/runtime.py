@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 from marq import embedded
-from marq.embedded import control, files, foreground, layout
+from marq.cli.errors import clear_errors
+from marq.embedded import control, files, foreground, jars, layout
 from marq.embedded.state import State
 from marq.embedded.supervisor import Report
-from marq.errors import ConfigError, QueueError
 
 Data = Annotated[
     Path | None, typer.Option("--data", help="directory of the runtime; default: the user's own")
@@ -35,7 +36,7 @@ def up(
     as_json: Json = False,
 ) -> None:
     """Run Kafka on this machine, or join the runtime that runs already."""
-    with _clear_errors():
+    with clear_errors():
         wanted = layout.wanted(brokers, port)
         if detach:
             _tell(embedded.start(data, brokers, port), as_json)
@@ -45,14 +46,14 @@ def up(
 
 def down(data: Data = None) -> None:
     """Stop the runtime; its data stays."""
-    with _clear_errors():
+    with clear_errors():
         stopped = embedded.stop(data)
         typer.echo("stopped" if stopped else "nothing was running")
 
 
 def status(data: Data = None, as_json: Json = False) -> None:
     """Show what runs."""
-    with _clear_errors():
+    with clear_errors():
         found = embedded.status(data)
         if as_json:
             typer.echo(found.to_json())
@@ -65,6 +66,7 @@ def _up_here(home: files.Home, wanted: layout.Wanted, as_json: bool) -> None:
         joined = control.join(home, wanted)
         if joined:
             return _tell(joined, as_json)
+        jars.resolve()  # before the live table: its progress has a display of its own
         with contextlib.suppress(foreground.AlreadyRunning), _shown(home, as_json) as report:
             return foreground.supervise(home, wanted, report)
 
@@ -76,7 +78,14 @@ def _tell(runtime: embedded.Runtime, as_json: bool) -> None:
     elif runtime.joined:
         typer.echo(f"already running, joined it: {runtime.bootstrap_servers}")
     else:
-        typer.echo(f"ready at {runtime.bootstrap_servers}; stop it with: marq down")
+        typer.echo(
+            f"ready at {runtime.bootstrap_servers}; stop it with: marq down{_option(runtime)}"
+        )
+
+
+def _option(runtime: embedded.Runtime) -> str:
+    default = runtime.directory == files.home(None).path
+    return "" if default else f" --data {shlex.quote(str(runtime.directory))}"
 
 
 @contextlib.contextmanager
@@ -107,34 +116,32 @@ def _once_json(home: files.Home) -> Report:
 def _refresh(live: Live, state: State, news: str) -> None:
     if state.phase == "degraded":
         live.console.print(Text(news, style="yellow"))  # stays on the screen above the table
-    table = _table(state.phase, state.bootstrap_servers)
+    table = _table()
     for broker in state.brokers:
         pid = str(broker.process.pid) if broker.process else "-"
         table.add_row(str(broker.id), pid, str(broker.port), str(broker.restarts))
-    live.update(Group(table, Text(news.splitlines()[0]), Text("Ctrl-C stops it")), refresh=True)
+    headline = _headline(state.phase, state.bootstrap_servers)
+    hint = Text(f"{news.splitlines()[0]}\nCtrl-C stops it")
+    live.update(Group(headline, table, hint), refresh=True)
 
 
-def _table(word: str, servers: str, *more: str) -> Table:
-    table = Table(title=f"marq runtime: {word}  {servers}", title_justify="left")
+def _headline(word: str, servers: str) -> Text:
+    return Text(f"marq runtime: {word}  {servers}", style="bold")
+
+
+def _table(*more: str) -> Table:
+    table = Table()
     for column in ("broker", "pid", "port", "restarts", *more):
         table.add_column(column)
     return table
 
 
 def _status_view(found: embedded.Status) -> Group:
-    table = _table(found.status, found.bootstrap_servers, "up for", "log")
+    table = _table("up for", "log")
     for broker in found.brokers:
         pid = str(broker.pid) if broker.alive else "-"
         row = (str(broker.id), pid, str(broker.port), str(broker.restarts))
         table.add_row(*row, f"{broker.uptime:.0f} s", broker.log)
     failure = [Text(f"it gave up: {found.failure}", style="red")] if found.failure else []
-    return Group(table, Text(f"data in {found.directory}"), *failure)
-
-
-@contextlib.contextmanager
-def _clear_errors() -> Iterator[None]:
-    try:
-        yield
-    except QueueError as error:
-        typer.echo(f"marq: {error}", err=True)
-        raise typer.Exit(2 if isinstance(error, ConfigError) else 1) from None
+    headline = _headline(found.status, found.bootstrap_servers)
+    return Group(headline, table, Text(f"data in {found.directory}"), *failure)
