@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_origin
 
 from marq.core.duration import Duration, milliseconds
 from marq.errors import ConfigError
@@ -32,8 +32,8 @@ class Handler:
         function: Any, queue_type: Any, concurrency: int, timeout: Duration, batch: bool
     ) -> Handler:
         """The handler; `ConfigError` if the function cannot be one."""
-        if not callable(function):
-            raise ConfigError(f"a handler must be a function, not {function!r}")
+        if not callable(function) or _is_generator(function):
+            raise ConfigError(f"a handler must be a function that returns, not {function!r}")
         if not isinstance(concurrency, int) or not 1 <= concurrency <= MAX_CONCURRENCY:
             raise ConfigError(
                 f"concurrency must be between 1 and {MAX_CONCURRENCY}, not {concurrency!r}"
@@ -68,27 +68,40 @@ def _parameters(function: Callable[..., Any], batch: bool) -> tuple[tuple[bool, 
     parameters = [
         p
         for p in inspect.signature(function).parameters.values()
-        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     ]
-    if not 1 <= len(parameters) <= 2:
+    by_name = any(p.kind is p.KEYWORD_ONLY for p in parameters)
+    if by_name or not 1 <= len(parameters) <= 2:
         raise ConfigError(
             f"a handler takes the payload, or the payload and the delivery: "
-            f"{getattr(function, '__name__', function)} takes {len(parameters)} arguments"
+            f"{getattr(function, '__name__', function)} takes {inspect.signature(function)}"
         )
-    hints = _hints(function)
-    annotated = [_element(hints.get(p.name), batch) for p in parameters]
-    takes = tuple(hint is Delivery or position == 1 for position, hint in enumerate(annotated))
-    payload_hints = [
-        h for h, takes_delivery in zip(annotated, takes, strict=True) if not takes_delivery
-    ]
-    return takes, payload_hints[0] if payload_hints else None
+    hints = [_element(_hint(function, p), batch) for p in parameters]
+    takes = tuple(map(_is_delivery, hints))
+    if len(takes) == 2 and not takes[0]:  # by its place, whatever it is called
+        takes = (False, True)
+    return takes, next((h for h, delivery in zip(hints, takes, strict=True) if not delivery), None)
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _is_generator(function: Callable[..., Any]) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+
+
+def _is_delivery(hint: Any) -> bool:
+    return hint is Delivery or get_origin(hint) is Delivery
+
+
+def _hint(function: Callable[..., Any], parameter: inspect.Parameter) -> Any:
+    """The type the parameter is annotated with; each is looked up for itself."""
+    hint = None if parameter.annotation is parameter.empty else parameter.annotation
+    if not isinstance(hint, str):
+        return hint
+    code = inspect.unwrap(function)
+    code = code if hasattr(code, "__globals__") else type(code).__call__
     try:
-        return get_type_hints(function)
-    except Exception:  # names only a type checker knows: then there is nothing to decode to
-        return {}
+        return eval(hint, getattr(code, "__globals__", {}))
+    except Exception:  # a name only a type checker knows: then there is nothing to decode to
+        return None
 
 
 def _element(hint: Any, batch: bool) -> Any:

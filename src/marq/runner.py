@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import threading
 import time
@@ -60,6 +61,12 @@ class Runner:
         """Handlers running now."""
         return len(self._jobs)
 
+    @property
+    def paused(self) -> bool:
+        """Whether the queue hands nothing out."""
+        definition = self._backend.catalog().queue(self.name)
+        return definition is not None and definition.paused
+
     def start(self) -> None:
         self._taker.start()
 
@@ -76,8 +83,8 @@ class Runner:
             self._free.wait_for(lambda: not self._jobs, max(0.0, until - time.monotonic()))
             left = list(self._jobs)
         for job in left:
-            job.cancel()
             _settle(job.deliveries, Delivery.give_back)
+            job.cancel()
         self._hands.close()
 
     def raise_failure(self) -> None:
@@ -132,7 +139,7 @@ class Runner:
     def _run(self, job: Job) -> None:
         try:
             if wanted := self._decodable(job):
-                self._handler.function(*self._handler.arguments(wanted))
+                _refuse_awaitable(self._handler.function(*self._handler.arguments(wanted)))
                 _settle(wanted, Delivery.ack)
         except BaseException as error:
             self._failed(job, error)
@@ -171,6 +178,14 @@ class Runner:
         with self._free:
             self._jobs.discard(job)
             self._free.notify_all()
+
+
+def _refuse_awaitable(result: object) -> None:
+    """Nothing of it has run yet: an ack now would lose the message."""
+    if inspect.iscoroutine(result):
+        result.close()
+    if inspect.isawaitable(result):
+        raise TypeError("the handler returned an awaitable: make it an async def itself")
 
 
 def _settle(deliveries: Deliveries, verdict: Callable[[Delivery[Any]], object]) -> None:

@@ -51,9 +51,9 @@ class Worker:
         return any(runner.failure for runner in self._runners)
 
     def _idle(self) -> bool:
-        """Nothing runs and nothing is ready: a handler may have sent to another's queue."""
+        """Nothing runs and nothing can: a handler may have sent to another's queue."""
         return all(
-            not runner.running and self._backend.stats(runner.name).ready == 0
+            not runner.running and (runner.paused or self._backend.stats(runner.name).ready == 0)
             for runner in self._runners
         )
 
@@ -85,6 +85,8 @@ class Worker:
 
 
 def _runner(backend: Backend, queue: Queue[Any]) -> Runner:
+    if not isinstance(queue, Queue):
+        raise ConfigError(f"a worker runs queues, made by broker.queue(...), not {queue!r}")
     if queue.handling is None:
         raise ConfigError(
             f"queue {queue.name!r} has no handler: put @{queue.name}.handler() on a function"
