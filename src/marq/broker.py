@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast, overload
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from marq import settings as settings_module
 from marq.backend import Backend
@@ -132,13 +132,14 @@ def connect(url: str | None = None, **settings: Any) -> Broker:
     Without a URL it is the setting `url` (MARQ_URL, marq.toml), else `embedded://`.
     """
     loaded = settings_module.load(**settings, **({} if url is None else {"url": url}))
-    parts = urlsplit(loaded.url)
-    opener = _OPENERS.get(parts.scheme)
-    if opener is None or "://" not in loaded.url:
+    scheme, separator, rest = loaded.url.partition("://")
+    opener = _OPENERS.get(scheme.lower())
+    if opener is None or not separator:
         raise ConfigError(
             f"{loaded.url!r} is no URL of a broker: use kafka://host:9092, embedded:// or memory://"
         )
-    return Broker(opener(parts.netloc, unquote(parts.path), loaded), loaded)
+    host, slash, path = rest.partition("/")
+    return Broker(opener(host, unquote(slash + path), loaded), loaded)
 
 
 def _memory(name: str, path: str, settings: Settings) -> Backend:

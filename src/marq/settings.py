@@ -14,6 +14,7 @@ from pydantic_settings import (
     InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
@@ -89,6 +90,8 @@ def load(**given: Any) -> Settings:
         return Settings(**given)
     except ValidationError as error:
         raise ConfigError(_sentence(error)) from None
+    except SettingsError as error:  # a variable that should hold JSON does not
+        raise ConfigError(f"a setting cannot be read: {error}") from None
     except ValueError as error:  # marq.toml is not TOML
         raise ConfigError(f"{FILE} cannot be read: {error}") from None
 

@@ -23,13 +23,14 @@ def encode(value: Any) -> tuple[bytes, bytes | None]:
             return value, None
         case bytearray() | memoryview():
             return bytes(value), None
-        case str():
-            return value.encode(), _TEXT
-        case BaseModel():
-            return value.model_dump_json().encode(), _JSON
     try:
+        match value:
+            case str():
+                return value.encode(), _TEXT
+            case BaseModel():
+                return value.model_dump_json().encode(), _JSON
         return msgspec.json.encode(value), _JSON
-    except (TypeError, ValueError, msgspec.MsgspecError) as error:
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise PayloadError(
             f"a payload is bytes, str, a Struct, dataclass, pydantic model or a JSON value, "
             f"not {type(value).__name__}: {error}",

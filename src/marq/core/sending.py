@@ -78,18 +78,29 @@ def _key(key: str | bytes | None) -> bytes | None:
         case None | bytes():
             return key
         case str():
-            return key.encode()
+            return _utf8(key, "key")
     raise ConfigError(f"key must be str or bytes, not {type(key).__name__}")
 
 
 def _headers(headers: HeaderValues | None) -> Iterator[tuple[str, bytes]]:
-    pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
-    for name, value in pairs:
-        if not isinstance(name, str) or not isinstance(value, str | bytes):
-            raise ConfigError(f"headers are names with str or bytes, not {name!r}: {value!r}")
-        if name == NAME:
-            raise ConfigError(f"the header {NAME!r} is marq's own: choose another name")
-        yield name, value.encode() if isinstance(value, str) else value
+    if not isinstance(headers, Mapping | Sequence | None):
+        raise ConfigError(f"headers must be a dict or a list of pairs, not {headers!r}")
+    for pair in headers.items() if isinstance(headers, Mapping) else headers or ():
+        match pair:
+            case (str(name), _) if name == NAME:
+                raise ConfigError(f"the header {NAME!r} is marq's own: choose another name")
+            case (str(name), str() | bytes() as value):
+                _utf8(name, "a header's name")
+                yield name, _utf8(value, f"header {name!r}") if isinstance(value, str) else value
+            case _:
+                raise ConfigError(f"headers are names with str or bytes, not {pair!r}")
+
+
+def _utf8(text: str, name: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"{name} must be text that has UTF-8, not {text!r}") from None
 
 
 def _message_id(message_id: str | None) -> str:
@@ -99,6 +110,7 @@ def _message_id(message_id: str | None) -> str:
         raise ConfigError(
             f"message_id must be a text of 1 to {MAX_ID_CHARS} characters, not {message_id!r}"
         )
+    _utf8(message_id, "message_id")
     return message_id
 
 
@@ -110,9 +122,17 @@ def _when(options: SendOptions, max_delay_ms: int) -> tuple[int, int]:
     if at is not None:
         return 0, _due_ms(at)
     delay_ms = 0 if delay is None else milliseconds(delay, "delay")
-    if delay_ms > max_delay_ms:
-        raise ConfigError(f"delay must be at most {text(max_delay_ms)}, not {delay!r}")
+    refuse_too_long(delay_ms, max_delay_ms)
     return delay_ms, 0
+
+
+def refuse_too_long(delay_ms: int, max_delay_ms: int) -> None:
+    """For `at` too, once it is known what time it is."""
+    if delay_ms > max_delay_ms:
+        raise ConfigError(
+            f"a message may be delayed by {text(max_delay_ms)} at most (the setting max_delay), "
+            f"not by {text(delay_ms)}"
+        )
 
 
 def _due_ms(at: datetime) -> int:
