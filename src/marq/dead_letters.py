@@ -35,19 +35,25 @@ class DeadLetters(Queue[Any]):
         At most `limit` of them, at most `rate` a second, those `where` is true of. Returns how
         many. One that dies again meanwhile is not sent twice.
         """
-        if rate is not None and not rate > 0:
+        if rate is not None and not (isinstance(rate, int | float) and rate > 0):
             raise ConfigError(f"rate must be above 0 messages a second, not {rate!r}")
         done = 0
         for stored in self._chosen(limit, where):
-            if self._backend.redrive(stored):
-                done += 1
-                if rate is not None:
-                    time.sleep(1 / rate)
+            if done and rate is not None:
+                time.sleep(1 / rate)
+            done += self._backend.redrive(stored)
         return done
 
     def discard(self, limit: int | None = None, where: Where | None = None) -> int:
         """Remove dead letters for good, oldest first; returns how many."""
         return sum(self._backend.discard(stored) for stored in self._chosen(limit, where))
+
+    def purge(self) -> None:
+        """Discard them all."""
+        self.discard()
+
+    def _alter(self, **fields: Any) -> None:
+        raise ConfigError("dead letters have no options and are never paused: they only wait")
 
     def _chosen(self, limit: int | None, where: Where | None) -> Iterator[Stored]:
         if where is not None and not callable(where):

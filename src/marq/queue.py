@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 
 from msgspec.structs import replace
@@ -55,17 +57,22 @@ class Queue(Generic[T]):
 
     def send_nowait(self, payload: Any, **options: Unpack[SendOptions]) -> Receipt[Sent]:
         """Send a message; the light result tells when it is durable."""
-        message = sending.message(payload, options, self._max_delay_ms)
-        return self._backend.send(self.name, message)
+        return self._backend.send(self.name, self._message(payload, options))
 
     def send_many(self, payloads: Iterable[Any], **options: Unpack[SendOptions]) -> list[Sent]:
         """Send messages with the same options; returns when all are durable.
 
         All are checked before the first is sent.
         """
-        messages = [sending.message(each, options, self._max_delay_ms) for each in payloads]
+        messages = [self._message(each, options) for each in payloads]
         receipts = [self._backend.send(self.name, message) for message in messages]
         return [receipt.result() for receipt in receipts]
+
+    def _message(self, payload: Any, options: SendOptions) -> sending.Message:
+        message = sending.message(payload, options, self._max_delay_ms)
+        if message.due_ms:
+            sending.refuse_too_long(message.due_ms - self._backend.now_ms(), self._max_delay_ms)
+        return message
 
     def cancel(self, sent: Sent) -> bool:
         """True iff it was parked and the cancel came in time; then it is never handed out."""
@@ -90,8 +97,19 @@ class Queue(Generic[T]):
     async def deliveries(self, lease: Duration | None = None) -> AsyncIterator[Delivery[T]]:
         """Messages as they come, for asyncio."""
         while True:
-            for delivery in await asyncio.to_thread(self.receive, 1, _ASYNC_WAIT_S, lease):
+            for delivery in await self._receive_async(lease):
                 yield delivery
+
+    async def _receive_async(self, lease: Duration | None) -> list[Delivery[T]]:
+        taken: Future[list[Delivery[T]]] = Future()
+        receive = partial(self.receive, wait=_ASYNC_WAIT_S, lease=lease)
+        try:
+            await asyncio.to_thread(_fulfil, taken, receive)
+        except asyncio.CancelledError:
+            # The thread cannot be interrupted: what it still takes is for someone else.
+            taken.add_done_callback(_give_back)
+            raise
+        return taken.result()
 
     def inbox(self) -> Inbox:
         """This process's end of the queue, opened on first use."""
@@ -111,6 +129,8 @@ class Queue(Generic[T]):
         self, concurrency: int = 16, timeout: Duration = "12h", batch: bool = False
     ) -> Callable[[F], F]:
         """Register the function that handles the queue's messages: return = ack."""
+        if callable(concurrency):
+            raise ConfigError("write @queue.handler() with parentheses")
 
         def register(function: F) -> F:
             self.handling = Handler.of(function, self.type, concurrency, timeout, batch)
@@ -161,3 +181,15 @@ class Queue(Generic[T]):
         from marq.dead_letters import DeadLetters  # it is a Queue itself
 
         return DeadLetters(self._backend, self.name)
+
+
+def _fulfil(taken: Future[T], call: Callable[[], T]) -> None:
+    try:
+        taken.set_result(call())
+    except BaseException as error:
+        taken.set_exception(error)
+
+
+def _give_back(taken: Future[list[Delivery[T]]]) -> None:
+    for delivery in [] if taken.exception() else taken.result():
+        delivery.give_back()

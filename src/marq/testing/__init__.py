@@ -6,6 +6,8 @@
         orders.receive()
         marq_broker.clock.advance("30s")
         assert orders.receive()[0].attempt == 2
+
+Without pytest: `marq.connect("memory://")`.
 """
 
 from __future__ import annotations
