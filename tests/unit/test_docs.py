@@ -1,0 +1,109 @@
+"""The documentation holds: its code runs, its links lead somewhere, its commands exist."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer
+
+import marq
+from marq.cli import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")))
+USERS_PAGES = [page for page in PAGES if page.name != "design.md"]
+"""The design also names commands that are still to come."""
+
+_FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SPAN = re.compile(r"`([^`\n]+)`")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+_COMMAND = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?marq((?: +[\w./=:-]+)*)")
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    info: str
+    code: str
+    line: int
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text()
+    for found in _FENCE.finditer(text):
+        yield Block(found[1].strip(), found[2], text.count("\n", 0, found.start()) + 1)
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
+def test_the_code_of_a_page_runs_from_top_to_bottom(page: str) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks(ROOT / page):
+        if block.info == "python":
+            # The empty lines make a traceback name the page's own line.
+            source = "\n" * block.line + block.code
+            exec(compile(source, page, "exec", dont_inherit=True), namespace)
+    for test in [value for key, value in namespace.items() if key.startswith("test_")]:
+        with marq.connect("memory://") as broker:
+            test(broker)
+
+
+def test_the_first_code_of_the_readme_is_the_hello_world_of_the_examples() -> None:
+    hello = next(block.code for block in blocks(ROOT / "README.md") if block.info == "python")
+
+    assert hello == (ROOT / "examples/hello.py").read_text()
+    assert len(hello.splitlines()) <= 10
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as they are made of their text."""
+    text = _FENCE.sub("", page.read_text())
+    plain = (re.sub(r"[^\w\s-]", "", heading).strip() for heading in _HEADING.findall(text))
+    return {heading.lower().replace(" ", "-") for heading in plain}
+
+
+def links(page: Path) -> Iterator[str]:
+    for target in _LINK.findall(_SPAN.sub("", _FENCE.sub("", page.read_text()))):
+        if "://" not in target and not target.startswith("mailto:"):
+            yield target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+
+        assert target.exists(), f"{name(page)} links to {link}, which is not there"
+        assert not anchor or anchor in anchors(target), f"{name(page)}: no heading for {link}"
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """The words after `marq` wherever the page names a command."""
+    shells = (block.code for block in blocks(page) if block.info in ("sh", "console", "bash"))
+    lines = [line for code in shells for line in code.splitlines()]
+    for said in (*lines, *_SPAN.findall(_FENCE.sub("", page.read_text()))):
+        if found := _COMMAND.match(said):
+            yield found[1].split()
+
+
+@pytest.mark.parametrize("page", USERS_PAGES, ids=name)
+def test_every_command_named_exists_with_its_options(page: Path) -> None:
+    marq_itself: Any = typer.main.get_command(app)
+    for words in commands(page):
+        command = marq_itself
+        rest = list(words)
+        while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
+            assert rest[0] in command.commands, f"{name(page)}: no command marq {' '.join(words)}"
+            command = command.commands[rest.pop(0)]
+        known = {option for each in command.params for option in each.opts} | {"--help"}
+
+        assert {word for word in rest if word.startswith("--")} <= known, f"{name(page)}: {words}"
