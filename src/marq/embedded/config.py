@@ -10,7 +10,7 @@ from marq.embedded.ports import HOST
 
 def server_properties(layout: Layout, node: Node, data: Path) -> str:
     """The text of one broker's server.properties."""
-    settings = {**_identity(layout, node, data), **_replication(len(layout.nodes)), **_LAPTOP}
+    settings = {**_identity(layout, node, data), **_by_size(len(layout.nodes)), **_LAPTOP}
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
@@ -37,7 +37,7 @@ def _identity(layout: Layout, node: Node, data: Path) -> dict[str, object]:
     }
 
 
-def _replication(brokers: int) -> dict[str, object]:
+def _by_size(brokers: int) -> dict[str, object]:
     in_sync = 1 if brokers == 1 else 2
     return {
         "default.replication.factor": brokers,
@@ -47,6 +47,10 @@ def _replication(brokers: int) -> dict[str, object]:
         "transaction.state.log.min.isr": in_sync,
         "share.coordinator.state.topic.replication.factor": brokers,
         "share.coordinator.state.topic.min.isr": in_sync,
+        # A killed broker may register again only when its last session is over: 9 s by default. A
+        # single broker waits for that on top of its start, as its controller forgot when it began.
+        "broker.session.timeout.ms": 2000 if brokers == 1 else 4000,
+        "broker.heartbeat.interval.ms": 250 if brokers == 1 else 500,
     }
 
 
@@ -61,10 +65,6 @@ _LAPTOP: dict[str, object] = {
     "group.min.session.timeout.ms": 1000,
     # A dead sender's transaction holds read_committed readers up only this much beyond its timeout.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
-    # A killed broker may register again only when its last session is over: 9 s by default, longer
-    # than its restart takes.
-    "broker.session.timeout.ms": 4000,
-    "broker.heartbeat.interval.ms": 500,
     # By default a quarter of a small heap.
     "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
 }
