@@ -1,0 +1,137 @@
+"""The tracker of the simulated world: the product's fold, emission, act and trimming; it crashes
+before and after every step, runs batches again cut otherwise, and loses its checkpoint.
+"""
+
+from __future__ import annotations
+
+from marq.core import act
+from marq.core.fold import fold
+from marq.core.marker import Action, Held, HeldParked, Hold
+from marq.core.overdue import Due, Event, emit
+from marq.core.restate import needed_from, restatement
+from marq.core.snapshot import load, load_chunk
+from marq.core.state import State
+from tests.properties.chance import Chance
+from tests.properties.hold_log import blobs
+from tests.properties.world import World, open_in
+from tests.properties.world_workers import Workers
+
+MAX_ATTEMPTS = 3
+MAX_CHECKS = 2
+RESTATE_AFTER_MS = 1_000
+
+
+class Crashed(Exception):
+    """The tracker is killed here: what it had not written is gone."""
+
+
+class Tracker:
+    """Folds the hold log batch by batch, from its checkpoint."""
+
+    def __init__(self, world: World, workers: Workers, chance: Chance) -> None:
+        self._world, self._workers, self._chance = world, workers, chance
+        self._checkpoint = blobs(State())
+        self._rebuilt_at = 0
+        """Nothing is emitted, restated or trimmed before the fold has come so far."""
+        self.fragile = True
+
+    def lose_checkpoint(self) -> None:
+        self._checkpoint = blobs(State())
+        self._rebuilt_at = len(self._world.log)
+        self._world.was_rebuilt = True
+        self._world.story.append("the checkpoint is lost")
+
+    def run(self) -> None:
+        """One batch; perhaps it crashes on the way, then all of it will be run again."""
+        try:
+            self._batch(1 + self._chance.below(12))
+        except Crashed:
+            self._world.story.append("the tracker crashes")
+
+    def catch_up(self) -> None:
+        """All there is in one batch, without a crash."""
+        self.fragile = False
+        self._batch(len(self._world.log))
+
+    def _may_crash(self) -> None:
+        if self.fragile and self._chance.below(12) == 11:
+            raise Crashed
+
+    def load(self) -> State:
+        blob, chunks = self._checkpoint
+        return load(blob, {bucket: load_chunk(chunk) for bucket, chunk in chunks.items()})
+
+    def _batch(self, size: int) -> None:
+        world, state = self._world, self.load()
+        start = max(state.next_offset, world.start)
+        end = min(len(world.log), start + size)
+        if start == end:
+            return
+        fold(state, world.log[start:end])
+        world.story.append(f"the tracker folds {start} to {end}")
+        if state.next_offset >= self._rebuilt_at:
+            assert open_in(state) == world.open_at[end - 1], "the tracker has other things open"
+            self._act(state)
+            self._trim(state, start)
+        self._may_crash()
+        self._checkpoint = blobs(state)
+
+    def _act(self, state: State) -> None:
+        events = emit(state, self._chance.pick((1_000, 1_000, 2, 1)))
+        self._may_crash()
+        high_watermark = len(self._world.log)
+        tail = [record.body for record in self._world.log[state.next_offset :]]
+        standing = act.standing(events, tail)
+        for at in range(0, len(standing), 2):
+            for _ in range(self._chance.pick((0, 0, 1, 2)) if self.fragile else 0):
+                self._workers.land()  # nobody waits for act
+            self._may_crash()
+            self._transaction(standing[at : at + 2], high_watermark)
+            self._may_crash()
+
+    def _transaction(self, events: list[Event], high_watermark: int) -> None:
+        """Copies and dead letters with their ends, or a hold: all of it or nothing."""
+        ended = []
+        for event in events:
+            self._world.check_may_act(event, high_watermark)
+            if self._is_put_off(event):
+                continue
+            ended.append(event)
+            self._perform(event)
+        if ended:
+            self._world.append(act.ends(ended))
+
+    def _is_put_off(self, event: Event) -> bool:
+        """Whether it is answered with a hold: a half message to check, or a broker that is ill."""
+        if isinstance(event, Due) and event.action is Action.CHECK and event.tries < MAX_CHECKS:
+            self._hold(event, Action.CHECK)
+            return True
+        if self.fragile and self._chance.below(8) == 7:
+            self._hold(event, Action.EXTEND)
+            return True
+        return False
+
+    def _hold(self, event: Event, action: Action) -> None:
+        if isinstance(event, Due):
+            hold = Hold(parked=(HeldParked(event.ref, action, 1_000),), by_tracker=True)
+        else:
+            claim, index = event.names[0]
+            hold = Hold((Held(claim, 1 << index, action, 1_000),), by_tracker=True)
+        self._world.append(hold)
+
+    def _perform(self, event: Event) -> None:
+        spent = not isinstance(event, Due) and event.attempt >= MAX_ATTEMPTS
+        if spent or event.action in (Action.BURY, Action.CHECK):
+            self._world.bury(event)
+        else:
+            self._world.copy(event)
+
+    def _trim(self, state: State, batch_start: int) -> None:
+        world = self._world
+        if self.fragile and self._chance.below(3):
+            return
+        world.append(restatement(state, RESTATE_AFTER_MS))
+        self._may_crash()
+        world.start = max(world.start, min(needed_from(state), batch_start))
+        world.story.append(f"the hold log is trimmed below {world.start}")
+        world.check_rebuilt()
