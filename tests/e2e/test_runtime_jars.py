@@ -144,6 +144,6 @@ def test_a_full_disk_is_told_before_anything_is_fetched(small_disk: Path) -> Non
     code, _, said = resolve(small_disk / "cache")
 
     assert code == 1
-    assert "cannot write the jars" in said.splitlines()[-1]
+    assert "cannot keep the jars in" in said.splitlines()[-1]
     assert "MB free, 200 MB needed" in said
     assert not leftovers(small_disk / "cache")

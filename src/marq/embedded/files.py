@@ -97,9 +97,7 @@ def read(path: Path, kind: type[T]) -> T | None:
     """The file's value; None without a file."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except FileNotFoundError:
-        return None
-    except NotADirectoryError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, msgspec.DecodeError) as error:
         raise RuntimeFailed(f"cannot read {path} ({error}): repair or remove it.") from error

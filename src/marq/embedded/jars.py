@@ -52,11 +52,12 @@ def resolve(name: JarSet = "kafka", cache: Path | None = None) -> tuple[Path, ..
     cache = cache or cache_directory()
     wanted = locked(name)
     folder = cache / "jars"
-    if _bad(folder, wanted.jars):
-        with _writing(cache), _alone(cache):
-            bad = _bad(folder, wanted.jars)  # another process may have fetched them meanwhile
-            if bad:
-                _Fetch(name, wanted, bad, cache).run()
+    with _using(cache):
+        if _bad(folder, wanted.jars):
+            with _alone(cache):
+                bad = _bad(folder, wanted.jars)  # another process may have fetched them meanwhile
+                if bad:
+                    _Fetch(name, wanted, bad, cache).run()
     return tuple(folder / jar for jar in sorted(wanted.jars))
 
 
@@ -159,13 +160,13 @@ def _alone(cache: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _writing(cache: Path) -> Iterator[None]:
+def _using(cache: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise RuntimeFailed(
-            f"cannot write the jars to {cache} ({error.strerror or error}): "
-            "free some space or name another directory in MARQ_CACHE_DIR."
+            f"cannot keep the jars in {cache} ({error.strerror or error}): "
+            "free some space, mend its rights or name another directory in MARQ_CACHE_DIR."
         ) from error
 
 
