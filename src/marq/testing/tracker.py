@@ -36,10 +36,9 @@ class Tracker:
 
     def _tick_in(self, start_ms: int) -> None:
         """Tick for a while before the start: a fold that has just begun gives no lease up."""
-        for at_ms in range(start_ms - GRACE_MS - JUMP_MS, start_ms, JUMP_MS):
+        for at_ms in (*range(start_ms - GRACE_MS - JUMP_MS, start_ms, JUMP_MS), start_ms):
             self._log.now_ms = at_ms
             self._tick()
-        self._log.now_ms = start_ms
         self.run()
 
     def catch_up(self, now_ms: int) -> None:
