@@ -11,7 +11,7 @@ from random import Random
 from msgspec.structs import replace
 
 from marq.backend import Inbox
-from marq.core import catalog, header, names, redelivery
+from marq.core import catalog, claimed, header, names, redelivery
 from marq.core.catalog import Catalog, QueueDefinition
 from marq.core.header import Meta
 from marq.core.marker import Action, HeldParked, Hold, ParkedRef, Progress, Step
@@ -207,8 +207,9 @@ class Memory:
                 for stored in self._delayed()
                 if stored.meta().queue == queue and not is_void(stored, definition.purged)
             ]
-            waiting = [stored for stored in wanted if stored.address not in in_flight]
-            later = [s for s in waiting if s.meta().due_at(s.at_ms) > now_ms]
+            held = self._held(queue)
+            waiting = [stored for stored in wanted if stored.address not in in_flight - held]
+            later = [s for s in waiting if s.address in held or s.meta().due_at(s.at_ms) > now_ms]
             dead = self.log.topic(names.dead_letters(queue))
             sent_ms = [s.meta().sent_ms or s.at_ms for s in (*wanted, *parked)]
             return Stats(
@@ -218,6 +219,17 @@ class Memory:
                 dead=len(dead) if dead else 0,
                 oldest_age=max(0, now_ms - min(sent_ms, default=now_ms)) / 1_000,
             )
+
+    def _held(self, queue: str) -> set[str]:
+        """What waits for its retry: it is still claimed, but in nobody's hands."""
+        topic_id = self._topic(queue).id
+        return {
+            f"{queue}:{claim.source.partition}:{offset}"
+            for claim in self.tracker.markers.claims.values()
+            for part in claim.parts
+            if claim.source.topic_id == topic_id and part.action is Action.REDELIVER
+            for _, offset in claimed.numbered(claim.runs, part.indexes)
+        }
 
     def crash_workers(self) -> None:
         """Let every worker of this process die as a killed process does: no more beats, nothing
