@@ -1,0 +1,126 @@
+"""Retries: again after a while, counted, at most max_attempts times."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.conformance.world import World
+
+pytestmark = pytest.mark.needs_tracker
+
+
+def test_retry_delivers_again_at_once(world: World) -> None:
+    orders = world.queue()
+    sent = orders.send(b"1")
+
+    world.take_one(orders).retry().result(world.patience_s)
+
+    again = world.take_one(orders)
+    assert (again.message_id, again.attempt) == (sent.message_id, 2)
+
+
+@pytest.mark.parametrize("after", ["1s", "12s"])
+def test_retry_after_a_while_is_never_early(world: World, after: str) -> None:
+    orders = world.queue()
+    orders.send(b"1")
+    delivery = world.take_one(orders)
+    asked = world.now()
+
+    delivery.retry(after=after).result(world.patience_s)
+
+    assert world.is_quiet(orders)
+    world.let_pass(after)
+    world.take_one(orders)
+    assert (world.now() - asked).total_seconds() >= float(after.removesuffix("s"))
+
+
+def test_a_retried_message_does_not_hold_the_others_up(world: World) -> None:
+    orders = world.queue(partitions=1)
+    orders.send_many([b"1", b"2"])
+    world.take_one(orders).retry(after="5s").result(world.patience_s)
+
+    assert world.take_one(orders).payload == b"2"
+
+
+def test_leases_that_run_out_again_back_off(world: World) -> None:
+    orders = world.queue(lease="1s", backoff=("2s", "2s"))
+    orders.send(b"1")
+    world.take_one(orders)
+    world.let_pass("1500ms")
+    second = world.take_one(orders)  # the first copy comes at the deadline
+    world.let_pass("1500ms")
+
+    assert world.is_quiet(orders)
+
+    world.let_pass("3s")
+    assert world.take_one(orders).attempt == 3
+    assert (world.now() - second.deadline).total_seconds() >= 2
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_message_is_delivered_exactly_max_attempts_times_and_dies_once(
+    world: World, most: int
+) -> None:
+    orders = world.queue(max_attempts=most)
+    sent = orders.send(b"1")
+
+    for attempt in range(1, most + 1):
+        delivery = world.take_one(orders)
+        assert delivery.attempt == attempt
+        delivery.retry(after="0s").result(world.patience_s)
+
+    letter = world.letter(orders)
+    assert (letter.message_id, letter.attempts) == (sent.message_id, most)
+    assert letter.reason == f"max attempts ({most}) reached"
+    assert world.is_quiet(orders)
+    world.let_pass("2s")
+    assert len(orders.dead_letters.list()) == 1
+
+
+def test_the_last_attempt_dies_at_once_however_long_its_retry_was_to_wait(world: World) -> None:
+    orders = world.queue(max_attempts=1)
+    orders.send(b"1")
+
+    world.take_one(orders).retry(after="1h").result(world.patience_s)
+
+    assert world.letter(orders).attempts == 1
+
+
+def test_a_message_nobody_settles_dies_of_its_leases(world: World) -> None:
+    orders = world.queue(lease="1s", max_attempts=2, backoff=("0s", "0s"))
+    orders.send(b"1")
+
+    for _ in range(2):
+        world.take_one(orders)
+        world.let_pass("1500ms")
+
+    letter = world.letter(orders)
+    assert letter.reason == "max attempts (2) reached: lease expired"
+    assert [(past.attempt, past.reason) for past in letter.history] == [
+        (1, "lease expired"),
+        (2, "lease expired"),
+    ]
+
+
+def test_every_third_message_is_never_acked(world: World) -> None:
+    orders = world.queue(lease="1s", max_attempts=4, backoff=("0s", "0s"))
+    orders.send_many(range(7))
+    delivered: Counter[int] = Counter()
+
+    def work() -> None:
+        for delivery in orders.receive(100, world.doubt_s):
+            delivered[delivery.payload] += 1
+            if delivery.payload % 3:
+                delivery.ack().result(world.patience_s)
+
+    while sum(delivered.values()) < 3 * 4 + 4:
+        work()
+        world.let_pass("1200ms")
+
+    letters = world.letters(orders, 3)
+    work()
+    assert delivered == {0: 4, 1: 1, 2: 1, 3: 4, 4: 1, 5: 1, 6: 4}
+    assert Counter(letter.payload for letter in letters) == {0: 1, 3: 1, 6: 1}
+    assert {letter.attempts for letter in letters} == {4}
