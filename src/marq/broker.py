@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast, overload
+from typing import Any, Self, TypeVar, overload
 from urllib.parse import unquote
 
 from marq import settings as settings_module
@@ -161,7 +161,7 @@ def _kafka(servers: str, path: str, settings: Settings) -> Backend:
         raise ConfigError("kafka:// needs servers, like kafka://host1:9092,host2:9092")
     from marq.kafka.backend import Kafka  # librdkafka is loaded only where it is used
 
-    return cast(Backend, Kafka(servers, settings))
+    return Kafka(servers, settings)
 
 
 def _embedded(host: str, path: str, settings: Settings) -> Backend:

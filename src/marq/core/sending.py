@@ -41,6 +41,11 @@ class Message(Struct, frozen=True, gc=False):
     due_ms: int = 0
     ttl_ms: int = 0
 
+    @property
+    def plain(self) -> bool:
+        """Whether key and value are all there is to it."""
+        return not (self.headers or self.message_id or self.delay_ms or self.due_ms or self.ttl_ms)
+
 
 _PLAIN = SendOptions()
 

@@ -1,10 +1,288 @@
-"""Queues on Kafka: not there yet. Connecting tells whether a broker answers."""
+"""Queues on Kafka: what `kafka://` and `embedded://` connect to."""
 
 from __future__ import annotations
 
+import random
+import secrets
+import threading
+from itertools import count
+from typing import Any
+
+from confluent_kafka import Consumer, Producer
+from msgspec.structs import replace
+
+from marq.backend import Handing, Inbox
+from marq.core import header, names
+from marq.core.catalog import Catalog, QueueDefinition
+from marq.core.header import Meta
+from marq.core.redelivery import AHEAD_MS, STRAIGHT_MS
+from marq.core.sending import Message
+from marq.core.stored import Outgoing, Stored
+from marq.errors import ConfigError, NotConnected
+from marq.kafka import config, counts
+from marq.kafka.admin import Admin
+from marq.kafka.catalog_log import CatalogLog
+from marq.kafka.inbox import KafkaInbox
+from marq.kafka.markers import Markers
+from marq.kafka.pump import Pump
+from marq.kafka.reader import Reader
+from marq.kafka.sender import ANY_PARTITION, Sender
+from marq.message import Delivery, Sent, Stats
+from marq.receipt import Receipt
 from marq.settings import Settings
+
+MARKERS_PARTITIONS = 8
+_LINGER_MS, _MARKER_LINGER_MS = 5, 1
+_FIRST_S = 1.0
+"""How long the first receive waits for messages that lie there already."""
 
 
 class Kafka:
+    """A backend on a cluster."""
+
     def __init__(self, servers: str, settings: Settings) -> None:
-        self.servers = servers
+        self._servers = servers
+        self._extra: config.Config = dict(settings.kafka)
+        self._timeout_s = settings.connect_timeout / 1_000
+        self._common = config.common(servers, self._extra)
+        self.admin = Admin(self._common, self._timeout_s)
+        self._replicas = min(3, self.admin.brokers())
+        self._lock = threading.RLock()
+        self._markers_partitions = self._lay_out()
+        self.reader = Reader(config.reader(servers, self._extra), self.admin, self._timeout_s)
+        self._catalog = CatalogLog(
+            Consumer(config.reader(servers, self._extra)),
+            Producer(config.producer(servers, self._extra, 0)),
+            servers,
+            self._timeout_s,
+        )
+        self._sender: Sender | None = None
+        self._markers: Markers | None = None
+        self._pumps: dict[str, tuple[Pump, KafkaInbox]] = {}
+        self._sequence = count(1)
+        self._random = random.Random()
+
+    def _lay_out(self) -> int:
+        """Create marq's own topics where they are missing; the number of markers partitions is
+        what the first one made it, for good."""
+        found = self.admin.describe(names.MARKERS)
+        if found is None:
+            self.admin.create(
+                [
+                    (names.CATALOG, 1, config.LOGGED),
+                    (names.MARKERS, MARKERS_PARTITIONS, config.LOGGED),
+                    (names.DELAYED, MARKERS_PARTITIONS, config.LOGGED),
+                ],
+                self._replicas,
+            )
+            self.admin.wait_until_led(names.CATALOG, names.MARKERS, names.DELAYED)
+            found = self.admin.describe(names.MARKERS)
+        if found is None:
+            raise NotConnected(f"the cluster at {self._servers} did not create {names.MARKERS}")
+        return found[1]
+
+    @property
+    def sender(self) -> Sender:
+        with self._lock:
+            if self._sender is None:
+                self._sender = Sender(config.producer(self._servers, self._extra, _LINGER_MS))
+            return self._sender
+
+    @property
+    def markers(self) -> Markers:
+        with self._lock:
+            if self._markers is None:
+                settings = config.producer(self._servers, self._extra, _MARKER_LINGER_MS)
+                worker = secrets.randbits(64)
+                self._markers = Markers(settings, self._markers_partitions, worker)
+            return self._markers
+
+    def now_ms(self) -> int:
+        return self.markers.clock.now_ms()
+
+    # Queues.
+
+    def catalog(self) -> Catalog:
+        return self._catalog.read()
+
+    def definition(self, name: str) -> QueueDefinition:
+        """The queue's definition as it was a second ago at most."""
+        found = self._catalog.recent().queue(name)
+        if found is None:
+            raise ConfigError(f"there is no queue {name!r}: it was deleted; create it again first")
+        return found
+
+    def change(self, name: str, definition: QueueDefinition | None) -> bool:
+        before = self._catalog.read()
+        is_new = before.queue(name) is None
+        if definition is not None and is_new:
+            self._create_topic(name, definition)
+        won = self._catalog.append(before.change(name, definition))
+        if won and definition is None:
+            self._close_pump(name)
+            self.admin.delete(name)
+            self.admin.forget_group(_group(name))
+        return won
+
+    def _create_topic(self, name: str, definition: QueueDefinition) -> None:
+        """Topic and start offsets first, catalog last: who sees the queue can use it. A crash in
+        between leaves an empty topic that the next creation takes over."""
+        self.admin.create([(name, definition.partitions, config.LOGGED)], self._replicas)
+        self.admin.wait_until_led(name)
+        found = self.admin.describe(name)
+        if found is None or found[1] != definition.partitions:
+            there = found[1] if found else 0
+            raise ConfigError(
+                f"topic {name!r} exists with {there} partitions, not {definition.partitions}: "
+                f"say partitions={there}, or choose another name"
+            )
+        committed = self.admin.committed(_group(name), name, found[1])
+        starts = self.admin.starts(name, found[1])
+        if any(offset < start for offset, start in zip(committed, starts, strict=True)):
+            self.admin.commit(_group(name), name, starts)
+
+    def purge(self, name: str) -> None:
+        while True:
+            definition = self._catalog.read().queue(name)
+            if definition is None:
+                raise ConfigError(f"there is no queue {name!r} to purge")
+            ends = {
+                f"{topic}:{number}": end
+                for topic, partitions in (
+                    (name, definition.partitions),
+                    (names.DELAYED, self._markers_partitions),
+                )
+                for number, end in enumerate(self.admin.ends(topic, partitions))
+            }
+            if self.change(name, replace(definition, purged=ends)):
+                return
+
+    # Sending.
+
+    def send(self, queue: str, message: Message) -> Receipt[Sent]:
+        if message.plain:
+            return self.sender.send_plain(queue, message.value, message.key)
+        return self._send_with_header(queue, message)
+
+    def _send_with_header(self, queue: str, message: Message) -> Receipt[Sent]:
+        meta = Meta(
+            message_id=message.message_id,
+            delay_ms=message.delay_ms,
+            due_ms=message.due_ms,
+            ttl_ms=message.ttl_ms,
+        )
+        wait_ms = message.delay_ms or max(0, message.due_ms - self.now_ms())
+        topic = queue
+        if wait_ms >= STRAIGHT_MS:
+            topic, meta = names.DELAYED, replace(meta, queue=queue, ahead_ms=AHEAD_MS)
+        headers = header.join(meta, message.headers)
+        outgoing = Outgoing(topic, ANY_PARTITION, message.key, message.value, headers)
+        return self.sender.send(outgoing)
+
+    def cancel(self, sent: Sent) -> bool:
+        raise _needs_tracker("cancel")
+
+    def flush(self, timeout_s: float | None) -> None:
+        if self._sender is not None:
+            self._sender.flush(timeout_s)
+        if self._markers is not None and not self._markers.flush(timeout_s):
+            raise NotConnected("acks are not durable yet: no broker takes them")
+
+    # Receiving.
+
+    def inbox(self, queue: str) -> Inbox:
+        return QueueEnd(self, queue)
+
+    def pump(self, queue: str) -> tuple[Pump, KafkaInbox]:
+        """The process's one consumer of the queue, started on first use."""
+        with self._lock:
+            if queue not in self._pumps:
+                found = self.admin.describe(queue)
+                if found is None:
+                    raise ConfigError(f"there is no queue {queue!r}: create it first")
+                self._pumps[queue] = self._start_pump(queue, found[0])
+            return self._pumps[queue]
+
+    def _start_pump(self, queue: str, topic_id: bytes) -> tuple[Pump, KafkaInbox]:
+        markers = self.markers
+        inbox = KafkaInbox(
+            queue,
+            lambda: self.definition(queue),
+            markers.clock.now_ms,
+            self.sender.send,
+            self._random.random,
+        )
+        settings = config.group_consumer(self._servers, _group(queue), self._extra)
+        pump = Pump(queue, topic_id, settings, markers, inbox, self._sequence)
+        pump.start()
+        return pump, inbox
+
+    def _close_pump(self, queue: str) -> None:
+        with self._lock:
+            found = self._pumps.pop(queue, None)
+        if found is not None:
+            pump, inbox = found
+            pump.stop()
+            inbox.close()
+
+    @property
+    def connect_timeout_s(self) -> float:
+        return self._timeout_s
+
+    # What needs a look at the logs.
+
+    def peek(self, topic: str, limit: int) -> list[Stored]:
+        return counts.peek(self, topic, limit)
+
+    def redrive(self, letter: Stored) -> bool:
+        raise _needs_tracker("redrive")
+
+    def discard(self, letter: Stored) -> bool:
+        raise _needs_tracker("discard")
+
+    def stats(self, queue: str) -> Stats:
+        self.definition(queue)
+        return counts.stats(self, queue)
+
+    @property
+    def markers_partitions(self) -> int:
+        return self._markers_partitions
+
+    def close(self) -> None:
+        for queue in list(self._pumps):
+            self._close_pump(queue)
+        if self._markers is not None:
+            self._markers.close()
+        if self._sender is not None:
+            self._sender.close()
+
+
+class QueueEnd:
+    """A queue's inbox in this process, joined on first use."""
+
+    def __init__(self, kafka: Kafka, queue: str) -> None:
+        self._kafka = kafka
+        self._queue = queue
+
+    def take(self, limit: int, wait_s: float, handing: Handing) -> list[Delivery[Any]]:
+        pump, inbox = self._kafka.pump(self._queue)
+        if not pump.joined:
+            self._join(pump, inbox)
+        return inbox.take(limit, wait_s, handing)
+
+    def _join(self, pump: Pump, inbox: KafkaInbox) -> None:
+        """Wait for partitions, and for what lies in them already."""
+        with inbox.wanting():
+            if pump.wait_until_joined(self._kafka.connect_timeout_s):
+                inbox.wait_for_first(_FIRST_S)
+
+    def close(self) -> None:
+        self._kafka._close_pump(self._queue)
+
+
+def _group(queue: str) -> str:
+    return f"marq.{queue}"
+
+
+def _needs_tracker(what: str) -> ConfigError:
+    return ConfigError(f"{what} needs the tracker, which this version does not have on Kafka yet")

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from marq.core import redelivery, settling
 from marq.core.catalog import QueueDefinition
+from marq.core.expiry import expired
 from marq.core.marker import Action, Begun, Claim, ClaimId, Held, Hold, Progress, Source, Step
 from marq.core.redelivery import EXPIRED
 from marq.core.stored import Stored, is_void
@@ -97,7 +98,7 @@ class Group:
         if is_void(ticket.stored, queue.purged):
             self.end(ticket)
             return False
-        if not _expired(ticket.stored, now_ms, queue):
+        if not expired(ticket.stored, now_ms, queue):
             return True
         held = Held(ticket.claim, ticket.bit, Action.BURY, reason=EXPIRED)
         self._tracker.write(Hold((held,)))
@@ -138,10 +139,3 @@ class Group:
             for stored in partition.read(start, len(partition)):
                 if is_void(stored, queue.purged):
                     partition.drop(stored.offset)
-
-
-def _expired(stored: Stored, now_ms: int, queue: QueueDefinition) -> bool:
-    meta = stored.meta()
-    sent_ms = meta.sent_ms or stored.at_ms
-    own, queues = meta.expires_at(stored.at_ms), sent_ms + (queue.ttl_ms or 1 << 62)
-    return now_ms >= min(own or queues, queues)

@@ -1,0 +1,189 @@
+"""Topics and group offsets: what is created, looked up and deleted on the cluster."""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.cimpl import NewTopic
+
+from marq.errors import ConfigError, NotConnected
+from marq.kafka import config
+
+T = TypeVar("T")
+_LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+_EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID)
+
+
+class Admin:
+    """One admin client; every call waits at most `timeout_s`."""
+
+    def __init__(self, settings: config.Config, timeout_s: float) -> None:
+        self._client = AdminClient(settings)
+        self._servers = settings["bootstrap.servers"]
+        self._timeout_s = timeout_s
+
+    def brokers(self) -> int:
+        """How many brokers answer for; `NotConnected` if none does."""
+        return len(self._ask(lambda: self._client.list_topics(timeout=self._timeout_s)).brokers)
+
+    def create(self, topics: Iterable[tuple[str, int, dict[str, str]]], replicas: int) -> None:
+        """Create topics (name, partitions, settings); those that are there stay as they are."""
+        new = [
+            NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=settings)
+            for name, partitions, settings in topics
+        ]
+        for future in self._client.create_topics(new, request_timeout=self._timeout_s).values():
+            self._settle(future, KafkaError.TOPIC_ALREADY_EXISTS)
+
+    def delete(self, *topics: str) -> None:
+        """Delete topics; those that are gone stay so."""
+        futures = self._client.delete_topics(list(topics), request_timeout=self._timeout_s)
+        for future in futures.values():
+            self._settle(future, *_MISSING)
+
+    def describe(self, topic: str) -> tuple[bytes, int] | None:
+        """The topic's id and number of partitions; None if there is none."""
+        future = self._client.describe_topics(
+            TopicCollection([topic]), request_timeout=self._timeout_s
+        )[topic]
+        found = self._settle(future, *_MISSING)
+        if found is None:
+            return None
+        return base64.b64decode(str(found.topic_id) + "=="), len(found.partitions)
+
+    def ends(self, topic: str, partitions: int) -> list[int]:
+        """The high watermarks."""
+        return self._offsets(topic, partitions, _LATEST)
+
+    def starts(self, topic: str, partitions: int) -> list[int]:
+        """The first offsets that are there."""
+        return self._offsets(topic, partitions, _EARLIEST)
+
+    def wait_until_led(self, *topics: str) -> None:
+        """Wait until every partition of these topics has a leader: new ones take a moment."""
+        until = time.monotonic() + self._timeout_s
+        while True:
+            found = self._ask(lambda: self._client.list_topics(timeout=self._timeout_s)).topics
+            if all(name in found and _is_led(found[name]) for name in topics):
+                return
+            if time.monotonic() > until:
+                raise unreachable(self._servers)
+            time.sleep(0.05)
+
+    def _offsets(self, topic: str, partitions: int, spec: Any) -> list[int]:
+        return patiently(lambda: self._offsets_now(topic, partitions, spec), self._timeout_s)
+
+    def _offsets_now(self, topic: str, partitions: int, spec: Any) -> list[int]:
+        asked = {TopicPartition(topic, number): spec for number in range(partitions)}
+        futures = self._client.list_offsets(asked, request_timeout=self._timeout_s)
+        found = {place.partition: f.result(self._timeout_s).offset for place, f in futures.items()}
+        return [found[number] for number in range(partitions)]
+
+    def commit(self, group: str, topic: str, offsets: list[int]) -> None:
+        """Set the offsets of a group without members."""
+        places = [TopicPartition(topic, number, at) for number, at in enumerate(offsets)]
+        request = [ConsumerGroupTopicPartitions(group, places)]
+        futures = self._client.alter_consumer_group_offsets(
+            request, request_timeout=self._timeout_s
+        )
+        self._settle(futures[group])
+
+    def committed(self, group: str, topic: str, partitions: int) -> list[int]:
+        """The group's offsets; -1001 where it has none."""
+        places = [TopicPartition(topic, number) for number in range(partitions)]
+        request = [ConsumerGroupTopicPartitions(group, places)]
+        futures = self._client.list_consumer_group_offsets(request, request_timeout=self._timeout_s)
+        found = self._settle(futures[group])
+        by_number = {place.partition: place.offset for place in found.topic_partitions}
+        return [by_number.get(number, -1_001) for number in range(partitions)]
+
+    def forget_group(self, group: str) -> None:
+        """Delete a group's offsets; one with members keeps them."""
+        futures = self._client.delete_consumer_groups([group], request_timeout=self._timeout_s)
+        self._settle(futures[group], KafkaError.GROUP_ID_NOT_FOUND, KafkaError.NON_EMPTY_GROUP)
+
+    def _settle(self, future: Future[Any], *harmless: int) -> Any:
+        try:
+            return self._ask(lambda: future.result(self._timeout_s))
+        except KafkaException as error:
+            if error.args[0].code() not in harmless:
+                raise refusal(error, self._servers) from None
+            return None
+
+    def _ask(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except TimeoutError:
+            raise unreachable(self._servers) from None
+        except KafkaException as error:
+            if error.args[0].code() in _AWAY:
+                raise unreachable(self._servers) from None
+            raise
+
+
+def patiently(call: Callable[[], T], timeout_s: float) -> T:
+    """The call's result; tried again while a leader is being found."""
+    until = time.monotonic() + timeout_s
+    while True:
+        try:
+            return call()
+        except KafkaException as error:
+            if error.args[0].code() not in _LEADERLESS or time.monotonic() > until:
+                raise
+            time.sleep(0.05)
+
+
+def _is_led(topic: Any) -> bool:
+    return bool(topic.partitions) and all(p.leader >= 0 for p in topic.partitions.values())
+
+
+_LEADERLESS = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
+_AWAY = (
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+    KafkaError._RESOLVE,
+)
+_DENIED = (
+    KafkaError._AUTHENTICATION,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
+
+
+def unreachable(servers: str) -> NotConnected:
+    """No broker answers."""
+    return NotConnected(f"no broker answers at {servers}: check the address and that Kafka runs")
+
+
+def refusal(error: KafkaException, servers: str) -> ConfigError | NotConnected:
+    """What the cluster will not do, in a sentence."""
+    code, text = error.args[0].code(), error.args[0].str()
+    if code in _DENIED:
+        return ConfigError(f"the cluster at {servers} refuses the credentials or rights: {text}")
+    return NotConnected(f"the cluster at {servers} refuses: {text}")

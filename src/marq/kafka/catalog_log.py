@@ -1,0 +1,102 @@
+"""The catalog's topic: read to its end, and changed by appending."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any
+
+import msgspec
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from marq.core import catalog, names
+from marq.core.catalog import Catalog, Entry
+from marq.kafka.admin import patiently, refusal, unreachable
+
+log = logging.getLogger("marq.kafka")
+
+
+class CatalogLog:
+    """Follows the catalog; one reader, one lock."""
+
+    def __init__(
+        self, reader: Consumer, producer: Producer, servers: str, timeout_s: float
+    ) -> None:
+        self._reader = reader
+        self._producer = producer
+        self._servers = servers
+        self._timeout_s = timeout_s
+        self._lock = threading.RLock()
+        self._next = 0
+        self._read_at = 0.0
+        self._own, self._own_won = -1, False
+        self._catalog = Catalog()
+        reader.assign([TopicPartition(names.CATALOG, 0, 0)])
+
+    def recent(self, age_s: float = 1.0) -> Catalog:
+        """The catalog as it was at most `age_s` ago."""
+        if time.monotonic() - self._read_at > age_s:
+            self.read()
+        return self._catalog
+
+    def read(self) -> Catalog:
+        """The catalog, read to the log's end now."""
+        with self._lock:
+            try:
+                self._follow(patiently(self._end, self._timeout_s))
+            except KafkaException as error:
+                raise refusal(error, self._servers) from None
+            self._read_at = time.monotonic()
+            return self._catalog
+
+    def _end(self) -> int:
+        place = TopicPartition(names.CATALOG, 0)
+        _, end = self._reader.get_watermark_offsets(place, timeout=self._timeout_s)
+        return int(end)
+
+    def append(self, entry: Entry) -> bool:
+        """Append a change; True if it is the one that won."""
+        with self._lock:
+            self._own = self._write(catalog.encode(entry), entry.name)
+            self._follow(self._own + 1)
+            return self._own_won
+
+    def _write(self, value: bytes, key: str) -> int:
+        where: list[int] = []
+        failed: list[KafkaError] = []
+
+        def report(error: KafkaError | None, message: Any) -> None:
+            if error:
+                failed.append(error)
+            else:
+                where.append(message.offset())
+
+        self._producer.produce(names.CATALOG, value, key, partition=0, on_delivery=report)
+        self._producer.flush(self._timeout_s)
+        if failed:
+            raise refusal(KafkaException(failed[0]), self._servers)
+        if not where:
+            raise unreachable(self._servers)
+        return where[0]
+
+    def _follow(self, end: int) -> None:
+        """Apply the records below `end`."""
+        until = time.monotonic() + self._timeout_s
+        while self._next < end:
+            if time.monotonic() > until:
+                raise unreachable(self._servers)
+            for message in self._reader.consume(1_000, timeout=0.2):
+                if message.error() is None:
+                    self._apply(message)
+
+    def _apply(self, message: Any) -> None:
+        offset = message.offset()
+        self._next = offset + 1
+        try:
+            won = self._catalog.apply(catalog.decode(message.value()))
+        except msgspec.MsgspecError:
+            log.warning("not a catalog entry", extra={"offset": offset})
+            return
+        if offset == self._own:
+            self._own_won = won

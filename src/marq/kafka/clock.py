@@ -1,0 +1,40 @@
+"""The broker's clock as this process knows it: never ahead of it."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+WINDOW_S = 60.0
+
+
+class BrokerClock:
+    """Estimates the append time a record would get now.
+
+    A report that says "appended at t" is read after t: t minus the monotonic time of reading is
+    never more than the true difference, so the largest of the last minute is closest and still
+    not ahead. Each markers partition has a leader of its own; the lowest of them counts.
+    """
+
+    def __init__(self) -> None:
+        self._samples: dict[int, deque[tuple[float, float]]] = {}
+        self._ahead_ms = time.time() * 1_000 - time.monotonic() * 1_000 - 3_600_000
+        """Before the first sample: an hour behind the local clock. Nothing is handed out before a
+        claim was acknowledged, and that is a sample."""
+
+    def sample(self, leader: int, at_ms: int) -> None:
+        """A record with this append time was reported just now."""
+        now = time.monotonic()
+        difference = at_ms - now * 1_000
+        samples = self._samples.setdefault(leader, deque())
+        # Only what may still be a maximum is kept: each sample outlives the lower ones before it.
+        while samples and samples[-1][1] <= difference:
+            samples.pop()
+        samples.append((now, difference))
+        while samples[0][0] < now - WINDOW_S:
+            samples.popleft()
+        self._ahead_ms = min(found[0][1] for found in self._samples.values())
+
+    def now_ms(self) -> int:
+        """The append time of a record written now; at most that."""
+        return int(time.monotonic() * 1_000 + self._ahead_ms)

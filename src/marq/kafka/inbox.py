@@ -1,0 +1,373 @@
+"""The inbox: claimed and committed messages of a queue, waiting to be handed out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, NamedTuple
+
+from marq.backend import Handing
+from marq.core import bits, header, redelivery, settling
+from marq.core.catalog import QueueDefinition
+from marq.core.expiry import expired
+from marq.core.header import PLAIN, Meta
+from marq.core.marker import Action, Held
+from marq.core.redelivery import EXPIRED, STRAIGHT_MS
+from marq.core.stored import Outgoing, is_void
+from marq.errors import QueueError
+from marq.kafka.answers import Answer
+from marq.kafka.delivery import KafkaDelivery, stored
+from marq.kafka.live import Handout, LiveClaim
+from marq.message import Delivery, Retry
+from marq.receipt import Receipt
+
+BEGIN_S = 5.0
+"""How long a hand-out waits for the log to take the begun of a later attempt."""
+
+
+class Chunk:
+    """Plain messages of one claim, from `next` on."""
+
+    __slots__ = ("indexes", "live", "next")
+
+    def __init__(self, live: LiveClaim, indexes: range | list[int]) -> None:
+        self.live = live
+        self.indexes = indexes
+        self.next = 0
+
+
+class Ticket(NamedTuple):
+    """A message that is not plain: delayed, or delivered before. Sorts by due time."""
+
+    due_ms: int
+    arrival: int
+    live: LiveClaim
+    number: int
+    """Its index in the claim."""
+    message: Any
+    attempt: int
+    begin_by_ms: int | None
+
+
+class KafkaInbox:
+    """One queue's messages in this process."""
+
+    def __init__(
+        self,
+        queue: str,
+        definition: Callable[[], QueueDefinition],
+        now_ms: Callable[[], int],
+        write: Callable[[Outgoing], Receipt[Any]],
+        random: Callable[[], float],
+    ) -> None:
+        self.queue = queue
+        self._definition = definition
+        self._now_ms = now_ms
+        self._write = write
+        self._random = random
+        self.changed = threading.Condition()
+        self._chunks: deque[Chunk] = deque()
+        self._tickets: list[Ticket] = []
+        self._arrival = count()
+        self.waiting = 0
+        """Messages in it."""
+        self.taken_at = time.monotonic()
+        self.takers = 0
+        self.wanted = 0
+        """Messages asked for by those who wait."""
+        self.taken = 0
+        """Messages handed out so far: what prefetching goes by."""
+        self.starved = False
+        """Whether someone waited for messages since the pump looked last."""
+        self.failure: QueueError | None = None
+        self._closed = False
+
+    # Filling.
+
+    def add(self, live: LiveClaim) -> None:
+        """Take in the messages of a committed claim."""
+        special = [i for i, message in enumerate(live.messages) if message.headers()]
+        found = {i: header.split(tuple(live.messages[i].headers()))[0] for i in special}
+        found = {i: meta for i, meta in found.items() if meta != PLAIN}
+        with self.changed:
+            if len(found) < len(live.messages):
+                plain = range(len(live.messages))
+                self._chunks.append(
+                    Chunk(live, [i for i in plain if i not in found] if found else plain)
+                )
+            for index, meta in found.items():
+                self._add_ticket(live, index, meta)
+            self.waiting += len(live.messages)
+            self.changed.notify_all()
+
+    def _add_ticket(self, live: LiveClaim, index: int, meta: Meta) -> None:
+        message = live.messages[index]
+        due_ms = meta.due_at(message.timestamp()[1])
+        ticket = Ticket(due_ms, next(self._arrival), live, index, message, meta.attempt, None)
+        heappush(self._tickets, ticket)
+
+    # Handing out.
+
+    def take(self, limit: int, wait_s: float, handing: Handing) -> list[Delivery[Any]]:
+        until = time.monotonic() + wait_s
+        with self.wanting(limit):
+            while True:
+                with self.changed:
+                    found, begun = self._take_now(limit, handing)
+                    if not found and not begun and not self._wait(until):
+                        return []
+                if found or begun:
+                    return found + self._begun(begun, handing)
+
+    @contextmanager
+    def wanting(self, limit: int = 0) -> Iterator[None]:
+        """While inside, someone wants messages: the pump joins the group if it has left."""
+        with self.changed:
+            self.takers += 1
+            self.wanted += limit
+            self.changed.notify_all()
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.takers -= 1
+                self.wanted -= limit
+                self.taken_at = time.monotonic()
+
+    def wait_for_first(self, timeout_s: float) -> None:
+        """Wait until there is something, or there would be by now."""
+        with self.changed:
+            self.wanted += 1
+            self.changed.wait_for(lambda: self.waiting or self.failure, timeout_s)
+            self.wanted -= 1
+
+    def _wait(self, until: float) -> bool:
+        """Wait for something to change; False: it is time to give up."""
+        if self.failure is not None:
+            raise self.failure
+        left = until - time.monotonic()
+        if left <= 0 or self._closed:
+            return False
+        self.starved = True
+        if self._tickets:
+            left = min(left, max(0.001, (self._tickets[0].due_ms - self._now_ms()) / 1_000))
+        self.changed.wait(left)
+        return True
+
+    def _take_now(
+        self, limit: int, handing: Handing
+    ) -> tuple[list[Delivery[Any]], list[tuple[Handout, Ticket]]]:
+        definition = self._definition()
+        if definition.paused:
+            return [], []
+        now_ms = self._now_ms()
+        lease_ms = definition.lease_ms if handing.lease_ms is None else handing.lease_ms
+        terms = _Terms(lease_ms, handing.kept_alive, handing.wanted, now_ms)
+        begun: list[tuple[Handout, Ticket]] = []
+        found: list[Delivery[Any]] = []
+        while self._tickets and self._tickets[0].due_ms <= now_ms and len(begun) < limit:
+            self._begin_ticket(heappop(self._tickets), definition, terms, begun)
+        while self._chunks and len(found) + len(begun) < limit:
+            found += self._slice(limit - len(found) - len(begun), definition, terms)
+        self.waiting -= len(found)
+        self.taken += len(found) + len(begun)
+        return found, begun
+
+    def _slice(self, limit: int, definition: QueueDefinition, terms: _Terms) -> list[Delivery[Any]]:
+        """The next plain messages of the first chunk."""
+        chunk = self._chunks[0]
+        live, start = chunk.live, chunk.next
+        indexes = chunk.indexes[start : start + limit]
+        chunk.next += len(indexes)
+        if chunk.next == len(chunk.indexes):
+            self._chunks.popleft()
+        if live.lapse_ms <= terms.now_ms:  # the process slept: someone else has them by now
+            self.waiting -= len(indexes)
+            return []
+        messages = live.messages
+        if definition.ttl_ms is not None or definition.purged:
+            indexes = [i for i in indexes if self._wanted(live, i, messages[i], definition, terms)]
+        if not indexes:
+            return []
+        handout = self._handout(live, _mask(indexes), len(indexes), 1, terms)
+        wanted = terms.wanted
+        return [KafkaDelivery(self, handout, i, messages[i], wanted) for i in indexes]
+
+    def _handout(
+        self, live: LiveClaim, mask: int, number: int, attempt: int, terms: _Terms
+    ) -> Handout:
+        ahead_ms = settling.ahead_ms(terms.lease_ms, terms.kept_alive)
+        lapse_ms = terms.now_ms + terms.lease_ms - ahead_ms
+        handout = Handout(live, mask, number, attempt, lapse_ms)
+        with live.lane.lock:
+            live.unbegun -= number
+            handout.start(terms.lease_ms, ahead_ms, terms.kept_alive)
+        return handout
+
+    def _begin_ticket(
+        self,
+        ticket: Ticket,
+        definition: QueueDefinition,
+        terms: _Terms,
+        begun: list[tuple[Handout, Ticket]],
+    ) -> None:
+        live = ticket.live
+        self.waiting -= 1
+        lapse_ms = live.lapse_ms if ticket.begin_by_ms is None else ticket.begin_by_ms
+        if lapse_ms <= terms.now_ms:
+            return  # the process slept, or the wait was too long: it comes back by itself
+        if not self._wanted(live, ticket.number, ticket.message, definition, terms, ticket):
+            self.waiting += 1
+            return
+        handout = Handout(live, 1 << ticket.number, 1, ticket.attempt, 0)
+        ahead_ms = settling.ahead_ms(terms.lease_ms, terms.kept_alive)
+        handout.lapse_ms = terms.now_ms + terms.lease_ms - ahead_ms
+        handout.begin_by_ms = ticket.begin_by_ms
+        if ticket.attempt > 1:
+            handout.begin = Answer(live.lane.waiting)
+        with live.lane.lock:
+            live.unbegun -= 1
+            handout.start(terms.lease_ms, ahead_ms, terms.kept_alive)
+        begun.append((handout, ticket))
+
+    def _begun(self, begun: list[tuple[Handout, Ticket]], handing: Handing) -> list[Delivery[Any]]:
+        """The deliveries whose begun the log took in time; a first attempt does not wait for it,
+        so that at most one delivery of a message can go uncounted."""
+        found: list[Delivery[Any]] = []
+        for handout, ticket in begun:
+            try:
+                if handout.begin is not None:
+                    handout.begin.result(BEGIN_S)
+            except (QueueError, TimeoutError):
+                continue
+            found.append(
+                KafkaDelivery(self, handout, ticket.number, ticket.message, handing.wanted)
+            )
+        return found
+
+    def _wanted(
+        self,
+        live: LiveClaim,
+        index: int,
+        message: Any,
+        definition: QueueDefinition,
+        terms: _Terms,
+        ticket: Ticket | None = None,
+    ) -> bool:
+        """Whether it is still to be handed out; purged and expired ones end here."""
+        record = stored(message)
+        void = is_void(record, definition.purged)
+        if not void and not expired(record, terms.now_ms, definition):
+            return True
+        self.waiting -= 1
+        handout = Handout(live, 0, 1, 1, 1 << 62)
+        with live.lane.lock:
+            live.unbegun -= 1
+        if void or not definition.dead_letter:
+            handout.end(index)
+        else:
+            held = Held(live.claim.id, 1 << index, Action.BURY, reason=EXPIRED)
+            handout.hold(held, leaves=True)
+        return False
+
+    # Settling otherwise than by ack.
+
+    def retry(self, delivery: KafkaDelivery[Any], retry: Retry) -> Receipt[None]:
+        """Short retries stay here, held in case this process dies; long ones are the tracker's."""
+        handout, definition = delivery._handout, self._definition()
+        after_ms = retry.after_ms
+        if after_ms is None:
+            after_ms = settling.backoff(handout.attempt, definition, self._random())
+        claim, mask = handout.claim.claim.id, 1 << delivery._index
+        if after_ms >= STRAIGHT_MS or handout.attempt >= definition.max_attempts:
+            held = settling.retried(
+                claim, mask, handout.attempt, after_ms, retry.reason, definition
+            )
+            return handout.hold(held, leaves=True)
+        kept_ms = after_ms + definition.lease_ms
+        held = Held(claim, mask, Action.REDELIVER, kept_ms, reason=retry.reason)
+        receipt = handout.hold(held, leaves=False)
+        now_ms = self._now_ms()
+        ticket = Ticket(
+            now_ms + after_ms, next(self._arrival), handout.claim, delivery._index,
+            delivery._message, handout.attempt + 1, now_ms + kept_ms,
+        )  # fmt: skip
+        with handout.lane.lock:
+            handout.claim.unbegun += 1
+            handout.leave(1)
+        with self.changed:
+            heappush(self._tickets, ticket)
+            self.waiting += 1
+            self.changed.notify_all()
+        return receipt
+
+    def extend(self, delivery: KafkaDelivery[Any], duration_ms: int) -> Receipt[None]:
+        """Give the delivery a handout of its own with a longer lease."""
+        old = delivery._handout
+        held = settling.extended(old.claim.claim.id, 1 << delivery._index, duration_ms)
+        delivery._handout = old.split(delivery._index, self._now_ms() + duration_ms)
+        return delivery._handout.hold(held, leaves=False)
+
+    def give_back(self, delivery: KafkaDelivery[Any]) -> Receipt[None]:
+        """Let someone else have it: the copy first, then the end; a crash between the two
+        delivers it twice."""
+        copy = redelivery.given_back(stored(delivery._message), self.queue)
+        self._write(copy).result(30)
+        return delivery._handout.end(delivery._index)
+
+    # Closing.
+
+    def give_back_waiting(self) -> None:
+        """Give back what was not handed out."""
+        with self.changed:
+            chunks, tickets = list(self._chunks), self._tickets
+            self._chunks.clear()
+            self._tickets = []
+            self.waiting = 0
+        left = [
+            (chunk.live, i, chunk.live.messages[i])
+            for chunk in chunks
+            for i in chunk.indexes[chunk.next :]
+        ]
+        left += [(ticket.live, ticket.number, ticket.message) for ticket in tickets]
+        copies = [
+            (live, i, self._write(redelivery.given_back(stored(message), self.queue)))
+            for live, i, message in left
+        ]
+        for live, index, receipt in copies:
+            receipt.result(30)
+            handout = Handout(live, 0, 1, 1, 1 << 62)
+            with live.lane.lock:
+                live.unbegun -= 1
+            handout.end(index)
+
+    def fail(self, error: QueueError) -> None:
+        """Nothing more will come: whoever waits is told why."""
+        with self.changed:
+            self.failure = error
+            self.changed.notify_all()
+
+    def close(self) -> None:
+        with self.changed:
+            self._closed = True
+            self.changed.notify_all()
+
+
+class _Terms(NamedTuple):
+    """How this hand-out goes."""
+
+    lease_ms: int
+    kept_alive: bool
+    wanted: Any
+    now_ms: int
+
+
+def _mask(indexes: range | list[int]) -> int:
+    if isinstance(indexes, range):
+        return bits.span(indexes.start, len(indexes))
+    return bits.of(indexes)

@@ -1,0 +1,326 @@
+"""Writes markers: claims at once, progress and holds coalesced over a few ms, one beat for all."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Producer
+
+from marq.core import codec, names
+from marq.core.marker import Begun, ClaimId, Held, Hold, KeepAlive, Marker, Progress, Step
+from marq.kafka.answers import Answer, Waiting
+from marq.kafka.clock import BrokerClock
+from marq.kafka.config import PUMP_LEASE_MS
+from marq.kafka.live import Handout, LiveClaim, as_mask
+
+log = logging.getLogger("marq.kafka")
+
+FLUSH_S = 0.003
+"""How long progress is gathered before it is written."""
+_BEAT_S = PUMP_LEASE_MS / 4_000
+_POLL_S = 0.1
+_HANDOUTS_A_RECORD = 2_000
+
+Report = Callable[[int | None], None]
+"""Called with the append time, or None where the record can never be written."""
+
+_FINAL = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.INVALID_MSG,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._PURGE_QUEUE,
+    KafkaError._PURGE_INFLIGHT,
+)
+
+
+class Lane:
+    """Everything of this process that goes to one markers partition."""
+
+    def __init__(self, partition: int, markers: Markers) -> None:
+        self.partition = partition
+        self.waiting = markers.waiting
+        self.wake = markers._dirty.set
+        self.now_ms = markers.clock.now_ms
+        self.lock = threading.Lock()
+        self.dirty: list[Handout] = []
+        self.claims: dict[int, LiveClaim] = {}
+        """Committed claims with something open, by sequence."""
+        self.kept: set[Handout] = set()
+
+
+class Markers:
+    """One producer for all markers of a process."""
+
+    def __init__(self, settings: dict[str, Any], partitions: int, worker: int) -> None:
+        self.clock = BrokerClock()
+        self.worker = worker
+        self.waiting = Waiting()
+        self._settings = settings
+        self._producer = Producer(settings)
+        self._replacing = threading.Lock()
+        self._dirty = threading.Event()
+        self._closing = False
+        self.lanes = [Lane(n, self) for n in range(partitions)]
+        self._in_flight = 0
+        self._threads = [
+            threading.Thread(target=self._report, name="marq-markers", daemon=True),
+            threading.Thread(target=self._flush_when_dirty, name="marq-flusher", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def lane(self, topic: str, partition: int) -> Lane:
+        """Where the markers of a source partition go."""
+        return self.lanes[names.markers_partition(topic, partition, len(self.lanes))]
+
+    # Writing one record.
+
+    def write(self, lane: Lane, marker: Marker, report: Report, again: bool = True) -> None:
+        """Write a marker; one whose outcome is unknown is sent again unchanged."""
+        self._produce(lane, codec.encode(marker), report, again, None)
+
+    def _produce(
+        self, lane: Lane, value: bytes, report: Report, again: bool, first_ms: int | None
+    ) -> None:
+        sent_ms = self.clock.now_ms()
+
+        def reported(error: KafkaError | None, message: Any) -> None:
+            if error is None:
+                report(self._time(lane, message, first_ms))
+            elif error.code() in _FINAL or not again or self._closing:
+                log.error("marker not written", extra={"error": error.str()})
+                report(None)
+            else:
+                # Unknown: it may be in the log. Times count from the first try then.
+                self._replace_if_fatal(error)
+                self._produce(lane, value, report, again, first_ms or sent_ms)
+
+        while True:
+            try:
+                self._producer.produce(
+                    names.MARKERS, value, partition=lane.partition, on_delivery=reported
+                )
+                return
+            except BufferError:
+                time.sleep(0.01)
+            except KafkaException as error:
+                if error.args[0].code() in _FINAL or self._closing:
+                    report(None)
+                    return
+                self._replace_if_fatal(error.args[0])
+                time.sleep(0.05)
+
+    def _time(self, lane: Lane, message: Any, first_ms: int | None) -> int:
+        kind, at_ms = message.timestamp()
+        if kind != TIMESTAMP_LOG_APPEND_TIME:
+            return self.clock.now_ms()  # a duplicate the broker had already: judged by estimate
+        self.clock.sample(lane.partition, at_ms)
+        return min(at_ms, first_ms) if first_ms is not None else int(at_ms)
+
+    def _replace_if_fatal(self, error: KafkaError) -> None:
+        """An idempotent producer that lost its place is of no more use."""
+        if not error.fatal():
+            return
+        with self._replacing:
+            old, self._producer = self._producer, Producer(self._settings)
+        old.purge()
+        log.warning("markers producer replaced", extra={"error": error.str()})
+
+    # Claims.
+
+    def claim(self, live: LiveClaim, done: Callable[[LiveClaim], None]) -> None:
+        """Write a claim; `done` is called when the log has it, or never will."""
+
+        def reported(at_ms: int | None) -> None:
+            if at_ms is None:
+                live.failed = True
+            else:
+                live.lapse_ms = at_ms + live.claim.lease_ms
+            live.acknowledged = True
+            done(live)
+
+        self.write(live.lane, live.claim, reported)
+
+    def keep(self, live: LiveClaim) -> None:
+        """Beat for it from now on: its offset is committed."""
+        with live.lane.lock:
+            live.lane.claims[live.claim.id.sequence] = live
+
+    # Progress, coalesced.
+
+    def _flush_when_dirty(self) -> None:
+        next_beat = time.monotonic() + _BEAT_S
+        while not self._closing:
+            self._dirty.wait(max(0.0, min(next_beat - time.monotonic(), _POLL_S)))
+            if self._dirty.is_set():
+                time.sleep(FLUSH_S)
+                self.flush_now()
+            if time.monotonic() >= next_beat:
+                next_beat = time.monotonic() + self._beat()
+
+    def flush_now(self) -> None:
+        """Write what has gathered."""
+        self._dirty.clear()
+        for lane in self.lanes:
+            while lane.dirty:
+                self._flush(lane)
+
+    def _flush(self, lane: Lane) -> None:
+        batch = _Batch()
+        with lane.lock:
+            chosen, lane.dirty = (
+                lane.dirty[:_HANDOUTS_A_RECORD],
+                lane.dirty[_HANDOUTS_A_RECORD:],
+            )
+            for handout in chosen:
+                batch.take(handout)
+        # Holds first: a message retried here and begun again must be held before it is begun.
+        if batch.held:
+            hold = Hold(tuple(batch.held))
+            self.write(lane, hold, lambda at_ms: self._held(lane, batch.holding, at_ms))
+        if batch.steps:
+            progress = Progress(tuple(batch.all_steps()))
+            self.write(lane, progress, lambda at_ms: self._progressed(lane, batch.items, at_ms))
+
+    def _progressed(self, lane: Lane, items: list[_Item], at_ms: int | None) -> None:
+        for item in items:
+            handout = item.handout
+            in_time = at_ms is not None and handout.judge(at_ms)
+            if item.begun:
+                self._began(handout, at_ms)
+            if item.ended:
+                with lane.lock:
+                    _settled(lane, handout, item.ended)
+                _answer(item.receipt, handout, in_time)
+
+    def _began(self, handout: Handout, at_ms: int | None) -> None:
+        if at_ms is None or at_ms >= handout.begin_by():
+            handout.lapse_ms = 0  # it came too late: the message may be on its way elsewhere
+        else:
+            handout.begun_known = True
+        if handout.begin is not None:
+            _answer(handout.begin, handout, handout.begun_known)
+
+    def _held(self, lane: Lane, items: list[_Item], at_ms: int | None) -> None:
+        for item in items:
+            in_time = at_ms is not None and item.handout.judge(at_ms)
+            with lane.lock:
+                _settled(lane, item.handout, item.ended)
+            _answer(item.receipt, item.handout, in_time)
+
+    # Beats.
+
+    def _beat(self) -> float:
+        """One record for each lane with live claims; returns when the next is wanted."""
+        shortest_ms = PUMP_LEASE_MS
+        for lane in self.lanes:
+            with lane.lock:
+                claims = [live for live in lane.claims.values() if live.needs_beats]
+                kept = [h for h in lane.kept if h.begun_known]
+            if claims:
+                self._write_beat(lane, claims, kept)
+            shortest_ms = min([shortest_ms, *(h.lease_ms - h.ahead_ms for h in kept)])
+        return shortest_ms / 4_000
+
+    def _write_beat(self, lane: Lane, claims: list[LiveClaim], kept: list[Handout]) -> None:
+        beat = KeepAlive(self.worker, tuple(sorted(live.claim.id.sequence for live in claims)))
+
+        def reported(at_ms: int | None) -> None:
+            if at_ms is None:
+                return
+            for live in claims:
+                if at_ms < live.lapse_ms:
+                    live.lapse_ms = max(live.lapse_ms, at_ms + live.claim.lease_ms)
+            for handout in kept:
+                if at_ms < handout.lapse_ms:
+                    lapse_ms = at_ms + handout.lease_ms - handout.ahead_ms
+                    handout.lapse_ms = max(handout.lapse_ms, lapse_ms)
+
+        self.write(lane, beat, reported, again=False)
+
+    # Closing.
+
+    def flush(self, timeout_s: float | None) -> bool:
+        """Write what has gathered and wait for the log; False if it did not answer in time."""
+        self.flush_now()
+        return self._producer.flush(-1 if timeout_s is None else timeout_s) == 0
+
+    def close(self) -> None:
+        if not self._closing:
+            self.flush(10)
+            self._closing = True
+            self._dirty.set()
+            for thread in self._threads:
+                thread.join()
+
+    def _report(self) -> None:
+        while not self._closing:
+            self._producer.poll(_POLL_S)
+
+
+class _Item:
+    """What one record says of one handout."""
+
+    __slots__ = ("begun", "ended", "handout", "receipt")
+
+    def __init__(self, handout: Handout, ended: int, begun: bool, receipt: Answer[None]) -> None:
+        self.handout = handout
+        self.ended = ended
+        self.begun = begun
+        self.receipt = receipt
+
+
+class _Batch:
+    """What one flush of a lane writes."""
+
+    def __init__(self) -> None:
+        self.steps: dict[ClaimId, tuple[int, list[Begun]]] = {}
+        self.items: list[_Item] = []
+        self.held: list[Held] = []
+        self.holding: list[_Item] = []
+
+    def take(self, handout: Handout) -> None:
+        """Take what a handout has gathered; the lane's lock is held."""
+        handout.dirty = False
+        ended, handout.ended = handout.ended, []
+        held, handout.held = handout.held, []
+        receipt = handout.receipt
+        if ended or held:
+            handout.receipt = Answer(handout.lane.waiting)
+        mask = as_mask(ended) if ended else 0
+        begun = handout.begun_record(mask)
+        if held:
+            self.held += held
+            self.holding.append(_Item(handout, handout.leaving, False, receipt))
+            handout.leaving = 0
+        if ended or begun:
+            claim = handout.claim.claim.id
+            known, started = self.steps.get(claim, (0, []))
+            self.steps[claim] = (known | mask, [*started, begun] if begun else started)
+            self.items.append(_Item(handout, len(ended), begun is not None, receipt))
+
+    def all_steps(self) -> list[Step]:
+        return [Step(c, ended, tuple(begun)) for c, (ended, begun) in sorted(self.steps.items())]
+
+
+def _settled(lane: Lane, handout: Handout, count: int) -> None:
+    """Count what has left a claim; the lane's lock is held."""
+    handout.leave(count)
+    handout.claim.left -= count
+    if handout.claim.left == 0:
+        lane.claims.pop(handout.claim.claim.id.sequence, None)
+
+
+def _answer(receipt: Answer[None], handout: Handout, in_time: bool) -> None:
+    if in_time:
+        receipt.fill(None)
+    else:
+        receipt.fail(handout.lost("of this delivery"))

@@ -1,0 +1,51 @@
+"""How much to fetch ahead: what is asked for now, and what is taken in a second.
+
+So sixteen slow handlers do not hoard messages an idle worker could run, and a fast consumer does
+not wait.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from marq.kafka.inbox import KafkaInbox
+
+MOST = 20_000
+MOST_BYTES = 64 * 1_048_576
+BATCH = 10_000
+"""Messages polled at once at most: a claim's size has a limit, and so has a hiccup."""
+_SHORT_S, _LONG_S = 0.1, 2.0
+_ENOUGH = 20
+_SAMPLES = 8
+
+
+class Prefetch:
+    """Adapts the room of an inbox to how fast it is emptied."""
+
+    def __init__(self) -> None:
+        self._limit = 0
+        self._most = MOST
+        self._since = time.monotonic()
+        self._taken = 0
+
+    def room(self, inbox: KafkaInbox, in_flight: int) -> int:
+        """How many more messages to poll now."""
+        self._adapt(inbox)
+        wanted = min(max(self._limit, inbox.wanted), self._most)
+        return min(BATCH, wanted - inbox.waiting - in_flight)
+
+    def polled(self, batch: list[Any]) -> None:
+        """Learn how large messages are."""
+        sample = batch[:: max(1, len(batch) // _SAMPLES)]
+        average = sum(len(message) for message in sample) / len(sample)
+        self._most = min(MOST, max(1, int(MOST_BYTES / (average + 1))))
+
+    def _adapt(self, inbox: KafkaInbox) -> None:
+        elapsed, taken = time.monotonic() - self._since, inbox.taken - self._taken
+        if elapsed < _SHORT_S or (taken < _ENOUGH and elapsed < _LONG_S):
+            return
+        # Someone waited: more could have been taken than was there.
+        self._limit = int(taken / elapsed * (2.0 if inbox.starved else 1.0))
+        inbox.starved = False
+        self._since, self._taken = time.monotonic(), inbox.taken

@@ -1,0 +1,152 @@
+"""Sends messages: idempotent, with light results, waiting where the buffer is full."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Generator
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from marq.core import header
+from marq.core.stored import Outgoing
+from marq.errors import ConfigError, NotConnected, PayloadError, QueueError
+from marq.kafka.answers import Waiting
+from marq.message import Sent, moment
+
+_POLL_S = 0.1
+ANY_PARTITION = -1
+
+
+class SendResult:
+    """The light result of one send: also the delivery callback itself, so a send costs one small
+    object."""
+
+    __slots__ = ("_error", "_message", "_outgoing", "_waiting")
+
+    def __init__(self, waiting: Waiting, outgoing: Outgoing | None) -> None:
+        self._waiting = waiting
+        self._outgoing = outgoing
+        """What was sent, where its header has a say in the result; None: plain."""
+        self._message: Any = None
+        self._error: KafkaError | None = None
+
+    def __call__(self, error: KafkaError | None, message: Any) -> None:
+        self._error = error
+        self._message = message
+        if self._waiting._waiters:
+            self._waiting.answered()
+
+    def done(self) -> bool:
+        return self._message is not None or self._error is not None
+
+    def result(self, timeout: float | None = None) -> Sent:
+        if not self.done():
+            self._waiting.wait_for(self, timeout)  # type: ignore[arg-type]
+        if self._error is not None:
+            raise send_error(self._error, self._message.topic() if self._message else "", 0)
+        return self._sent()
+
+    def _sent(self) -> Sent:
+        message = self._message
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        meta = header.split(self._outgoing.headers)[0] if self._outgoing else header.PLAIN
+        due_ms = meta.due_at(message.timestamp()[1])
+        return Sent(
+            meta.message_id or f"{topic}:{partition}:{offset}",
+            topic,
+            partition,
+            offset,
+            moment(due_ms) if due_ms else None,
+        )
+
+    def __await__(self) -> Generator[Any, None, Sent]:
+        if not self.done():
+            yield from asyncio.to_thread(self._waiting.wait_for, self, None).__await__()  # type: ignore[arg-type]
+        return self.result()
+
+
+class Sender:
+    """One producer for all queues of a process."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._producer = Producer(settings)
+        self._waiting = Waiting()
+        self._closing = threading.Event()
+        self._reporter = threading.Thread(target=self._report, name="marq-sender", daemon=True)
+        self._reporter.start()
+
+    def send_plain(self, topic: str, value: bytes, key: bytes | None) -> SendResult:
+        """Send a message that has no headers: the fast way."""
+        result = SendResult(self._waiting, None)
+        try:
+            self._producer.produce(topic, value, key, on_delivery=result)
+        except (BufferError, KafkaException):
+            self._send_slowly(topic, value, key, ANY_PARTITION, [], result)
+        return result
+
+    def send(self, outgoing: Outgoing) -> SendResult:
+        """Send a message; partition -1: by its key."""
+        result = SendResult(self._waiting, outgoing)
+        headers: list[tuple[str, str | bytes | None]] = list(outgoing.headers)
+        value = outgoing.value or b""
+        self._send_slowly(outgoing.topic, value, outgoing.key, outgoing.partition, headers, result)
+        return result
+
+    def _send_slowly(
+        self,
+        topic: str,
+        value: bytes,
+        key: bytes | None,
+        partition: int,
+        headers: list[tuple[str, str | bytes | None]],
+        result: SendResult,
+    ) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    topic, value, key, partition, on_delivery=result, headers=headers
+                )
+                return
+            except BufferError:
+                self._producer.poll(_POLL_S)  # full: wait for room rather than fail
+            except KafkaException as error:
+                raise send_error(error.args[0], topic, len(value)) from None
+
+    def flush(self, timeout_s: float | None) -> None:
+        """Wait until everything sent so far is durable."""
+        left = self._producer.flush(-1 if timeout_s is None else timeout_s)
+        if left:
+            raise NotConnected(f"{left} messages are not durable yet: no broker takes them")
+
+    def close(self) -> None:
+        """Send what is left, as long as that takes seconds, and stop."""
+        if not self._closing.is_set():
+            self._producer.flush(10)
+            self._closing.set()
+            self._reporter.join()
+
+    def _report(self) -> None:
+        while not self._closing.is_set():
+            self._producer.poll(_POLL_S)
+
+
+def send_error(error: KafkaError, topic: str, size: int) -> QueueError:
+    """Why a message was not sent, in a sentence."""
+    match error.code():
+        case KafkaError.MSG_SIZE_TOO_LARGE | KafkaError.INVALID_MSG_SIZE:
+            return PayloadError(
+                f"the payload of {size or 'too many'} bytes is too large for a message "
+                f"(1 MB unless message.max.bytes says otherwise): send a reference to it",
+                size=size,
+            )
+        case (
+            KafkaError.UNKNOWN_TOPIC_OR_PART
+            | KafkaError._UNKNOWN_TOPIC
+            | KafkaError._UNKNOWN_PARTITION
+        ):
+            return ConfigError(f"there is no queue {topic!r} any more: create it again first")
+        case KafkaError.TOPIC_AUTHORIZATION_FAILED | KafkaError._AUTHENTICATION:
+            return ConfigError(f"the cluster refuses to take messages for {topic!r}: {error.str()}")
+    return NotConnected(f"the message to {topic!r} was not sent: {error.str()}")
