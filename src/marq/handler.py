@@ -80,7 +80,9 @@ def _parameters(function: Callable[..., Any], batch: bool) -> tuple[tuple[bool, 
     takes = tuple(map(_is_delivery, hints))
     if len(takes) == 2 and not takes[0]:  # by its place, whatever it is called
         takes = (False, True)
-    return takes, next((h for h, delivery in zip(hints, takes, strict=True) if not delivery), None)
+    payloads = [h for h, delivery in zip(hints, takes, strict=True) if not delivery]
+    payloads += [of for h in hints for of in get_args(h) if _is_delivery(h)]
+    return takes, next(iter(payloads), None)
 
 
 def _is_generator(function: Callable[..., Any]) -> bool:
