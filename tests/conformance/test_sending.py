@@ -63,7 +63,7 @@ def test_id_key_headers_payload_and_time_are_the_same_in_every_copy(
     world: World, given: str | None
 ) -> None:
     orders = world.queue()
-    headers = {"traceparent": "00-ab-cd-01", "raw": b"\xff\x00"}
+    headers: dict[str, str | bytes] = {"traceparent": "00-ab-cd-01", "raw": b"\xff\x00"}
     orders.send({"a": 1}, key="customer 3", headers=headers, message_id=given)
     first = world.take_one(orders)
     first.retry().result(world.patience_s)

@@ -35,7 +35,7 @@ class World(ABC):
         self.broker = self.reconnect()
 
     @abstractmethod
-    def connect(self, name: str) -> marq.Broker:
+    def connect(self, name: str, **settings: Any) -> marq.Broker:
         """A broker on this backend; the same name, the same queues."""
 
     @abstractmethod
@@ -46,9 +46,9 @@ class World(ABC):
         """Let everyone who has taken messages die, nothing given back."""
         pytest.skip("workers of this backend are killed in tests/e2e")
 
-    def reconnect(self) -> marq.Broker:
+    def reconnect(self, **settings: Any) -> marq.Broker:
         """One more broker, as another process would have it."""
-        broker = self.connect(self._name)
+        broker = self.connect(self._name, **settings)
         self._brokers.append(broker)
         return broker
 
@@ -109,8 +109,8 @@ class MemoryWorld(World):
     patience_s = 3.0
     doubt_s = 0.0
 
-    def connect(self, name: str) -> marq.Broker:
-        return marq.connect(f"memory://{name}")
+    def connect(self, name: str, **settings: Any) -> marq.Broker:
+        return marq.connect(f"memory://{name}", **settings)
 
     def let_pass(self, duration: str) -> None:
         self.broker.clock.advance(duration)
