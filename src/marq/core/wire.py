@@ -61,22 +61,29 @@ class Writer:
         """An index set as runs or as a bitmap, whichever is shorter; the low bit tells which."""
         if mask.bit_length() > MAX_INDEX:
             raise ValueError(f"no index is above {MAX_INDEX}")
-        found = list(bits.runs(mask))
-        as_runs = Writer()
-        position = 0
-        for start, count in found:
-            as_runs.numbers((start - position, count))
-            position = start + count
-        bitmap = mask.to_bytes((mask.bit_length() + 7) // 8, "little")
-        if len(as_runs._out) <= len(bitmap):
-            self.number(len(found) << 1)
-            self.raw(as_runs.bytes())
+        size = (mask.bit_length() + 7) // 8
+        runs = (mask & ~(mask << 1)).bit_count()
+        # A run takes two bytes at least, and spelling hundreds of them out costs 100 us.
+        as_runs = _runs(mask) if 2 * runs <= size else None
+        if as_runs is not None and len(as_runs) <= size:
+            self.number(runs << 1)
+            self.raw(as_runs)
         else:
-            self.number(len(bitmap) << 1 | 1)
-            self.raw(bitmap)
+            self.number(size << 1 | 1)
+            self.raw(mask.to_bytes(size, "little"))
 
     def bytes(self) -> bytes:
         return bytes(self._out)
+
+
+def _runs(mask: int) -> bytes:
+    """The runs of a set, each as its distance from the one before and its length."""
+    out = Writer()
+    position = 0
+    for start, count in bits.runs(mask):
+        out.numbers((start - position, count))
+        position = start + count
+    return out.bytes()
 
 
 class Reader:
