@@ -224,9 +224,14 @@ class World:
             assert claim.id in rebuilt.claims, "a rebuilt state does not know a claim"
             for part in claim.parts:
                 for other in rebuilt.claims[claim.id].parts:
-                    same = (other.action, other.attempt) == (part.action, part.attempt)
-                    if same and other.indexes & part.indexes and not self.truth.lapsed(part):
-                        assert other.lapse_ms >= part.lapse_ms, "a rebuilt lease is shorter"
+                    if other.indexes & part.indexes:
+                        self._check_rebuilt_part(part, other)
+
+    def _check_rebuilt_part(self, part: Part, rebuilt: Part) -> None:
+        assert rebuilt.attempt >= part.attempt, "a rebuilt state forgot that it was begun"
+        same = (rebuilt.action, rebuilt.attempt) == (part.action, part.attempt)
+        if same and not self.truth.lapsed(part):
+            assert rebuilt.lapse_ms >= part.lapse_ms, "a rebuilt lease is shorter"
 
 
 def open_in(state: State) -> Open:

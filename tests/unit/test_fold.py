@@ -323,6 +323,17 @@ def test_a_worker_that_gave_a_message_away_cannot_hold_it_again() -> None:
     assert (event.action, event.reason) == (Action.BURY, "bad")
 
 
+def test_messages_rejected_in_the_same_millisecond_keep_their_own_reasons() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[7, 8], at=0)
+    log.hold(claim, [7], Action.BURY, reason="no customer", at=10)
+    log.hold(claim, [8], Action.BURY, reason="no price", at=10)
+
+    events = overdue(log.folded())
+
+    assert sorted((e.offset, e.reason) for e in events) == [(7, "no customer"), (8, "no price")]
+
+
 def test_the_tracker_s_hold_counts_after_the_deadline_because_it_answers_what_is_overdue() -> None:
     log = MarkersLog()
     claim = log.claim(offsets=[7], lease_ms=1_000, at=0)
@@ -442,6 +453,21 @@ def test_a_restatement_is_out_of_date_once_a_twin_s_end_reached_the_claim() -> N
     log.append(said, at=20)
 
     assert open_offsets(log.folded()) == [8]
+
+
+def test_a_restatement_is_out_of_date_once_the_claim_was_sent_again() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[7], lease_ms=1_000, at=0)
+    first = len(log.records) - 1
+    log.begun(claim, [7], lease_ms=60_000, at=10)
+    said = restatement(log.folded(), older_than_ms=0)
+    log.again(first, at=20)
+    log.append(said, at=30)
+
+    start = needed_from(log.folded())
+
+    # Else a state built anew would begin with the claim sent again, and not know what was begun.
+    assert deadline(fold(State(), log.records[start:]), claim) == 60_010
 
 
 def test_a_state_built_anew_knows_the_old_claims_and_what_had_ended() -> None:

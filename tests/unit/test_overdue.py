@@ -123,18 +123,18 @@ def test_a_new_claim_clears_the_mark_and_speaks_because_it_lapses_last() -> None
     assert event.names == ((second, 0), (first, 0))
 
 
-def test_a_new_claim_that_lapses_before_the_old_one_clears_the_mark_all_the_same() -> None:
+def test_a_new_claim_clears_the_mark_though_the_old_one_speaks_again_after_a_retry() -> None:
     log = MarkersLog()
-    claim = log.claim(offsets=[7], at=0)
-    log.begun(claim, [7], lease_ms=4_000, ahead_ms=3_900, at=0)
-    log.tick(at=100)
+    log.claim(offsets=[7], lease_ms=1_000, worker=1, at=0)
+    log.tick(at=1_000)
     state = log.folded()
     emit(state)
 
-    log.claim(offsets=[7], lease_ms=0, worker=2, at=100)
-    log.tick(at=100)
+    second = log.claim(offsets=[7], worker=2, at=1_100)
+    log.begun(second, [7], at=1_200)
+    log.hold(second, [7], Action.REDELIVER, ahead_ms=3_000, at=1_300)
 
-    assert len(overdue(fold(state, log))) == 1
+    assert [event.offset for event in overdue(fold(state, log))] == [7]
 
 
 def test_a_message_is_overdue_when_its_last_open_claim_is() -> None:
