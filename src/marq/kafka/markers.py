@@ -136,8 +136,8 @@ class Markers:
 
     # Claims.
 
-    def claim(self, live: LiveClaim, done: Callable[[LiveClaim], None]) -> None:
-        """Write a claim; `done` is called when the log has it, or never will."""
+    def claim(self, live: LiveClaim, answered: Callable[[], None]) -> None:
+        """Write a claim; `answered` is called when the log has it, or never will."""
 
         def reported(at_ms: int | None) -> None:
             if at_ms is None:
@@ -145,7 +145,7 @@ class Markers:
             else:
                 live.lapse_ms = at_ms + live.claim.lease_ms
             live.acknowledged = True
-            done(live)
+            answered()
 
         self.write(live.lane, live.claim, reported)
 

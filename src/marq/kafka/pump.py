@@ -7,6 +7,10 @@ Crash windows, and why none of them loses a message:
 - committed, not handed out: the claim is open and not begun; it lapses and comes back, uncounted;
 - handed out, handler done, ack not in the log: the lease lapses and it comes back, counted.
 The other order, commit before claim, would lose what dies in between.
+
+One thread polls and commits: librdkafka's consumer is locked while it polls, and a commit from
+another thread waits for ever where nothing comes in. Claims are under way meanwhile, so polling
+goes on while the log answers.
 """
 
 from __future__ import annotations
@@ -16,7 +20,6 @@ import threading
 import time
 from collections import deque
 from itertools import count
-from queue import Empty, SimpleQueue
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -35,7 +38,7 @@ log = logging.getLogger("marq.kafka")
 IDLE_S = 15.0
 """A process that takes nothing for so long leaves the group, so that others get its messages."""
 _REVOKE_S = 3.0
-_POLL_S = 0.1
+_IDLE_POLL_S, _BUSY_POLL_S = 0.1, 0.001
 _FULL_S = 1.0
 """How long a full inbox is waited for before partitions are paused: a pause throws away what
 librdkafka has fetched."""
@@ -75,22 +78,18 @@ class Pump:
         self._sequence = sequence
         self._prefetch = Prefetch()
         self._consumer: Consumer | None = None
-        self._lock = threading.Condition()
         self._pending: dict[int, deque[LiveClaim]] = {}
         """By partition of ours: claims in the order polled, not yet committed."""
         self._positions: dict[int, int] = {}
-        self._claimed: SimpleQueue[LiveClaim | None] = SimpleQueue()
+        self._answered = threading.Event()
+        """Some claim was answered since the pump looked last."""
         self._paused = False
         self._joined = threading.Event()
         self._stopping = False
-        self._pumping = threading.Thread(target=self._run, name=f"marq-pump-{queue}", daemon=True)
-        self._committing = threading.Thread(
-            target=self._commit, name=f"marq-commit-{queue}", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, name=f"marq-pump-{queue}", daemon=True)
 
     def start(self) -> None:
-        self._pumping.start()
-        self._committing.start()
+        self._thread.start()
 
     @property
     def joined(self) -> bool:
@@ -102,17 +101,12 @@ class Pump:
 
     def stop(self) -> None:
         """Give back what is not begun and leave the group; again is harmless."""
-        if self._stopping:
-            return
         self._stopping = True
+        self._answered.set()
         with self._inbox.changed:
             self._inbox.changed.notify_all()
-        if self._pumping.ident:
-            self._pumping.join()
-            self._claimed.put(None)
-            self._committing.join()
-
-    # The pump's own thread.
+        if self._thread.ident and self._thread is not threading.current_thread():
+            self._thread.join()
 
     def _run(self) -> None:
         try:
@@ -129,11 +123,13 @@ class Pump:
         finally:
             self._leave()
 
+    # Joining and leaving the group.
+
     def _join_when_wanted(self) -> None:
         if self._consumer is None:
             with self._inbox.changed:
                 self._inbox.changed.wait_for(
-                    lambda: self._inbox.takers or self._stopping, timeout=_POLL_S
+                    lambda: self._inbox.takers or self._stopping, timeout=_IDLE_POLL_S
                 )
                 wanted = self._inbox.takers and not self._stopping
             if wanted:
@@ -153,20 +149,60 @@ class Pump:
         )
 
     def _leave(self) -> None:
-        consumer, self._consumer = self._consumer, None
-        if consumer is None:
+        if self._consumer is None:
             return
         self._joined.clear()
         try:
             self._settle_pending(list(self._pending))
+            self._drop(list(self._pending))
             self._inbox.give_back_waiting()
             self._markers.flush(10)
+        except QueueError as error:
+            log.warning("not given back", extra={"queue": self.queue, "error": str(error)})
         finally:
-            self._drop(list(self._pending))
+            consumer, self._consumer = self._consumer, None
             consumer.close()
 
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        for place in partitions:
+            self._pending[place.partition] = deque()
+            self._positions.pop(place.partition, None)
+        consumer.incremental_assign(partitions)
+        self._joined.set()
+
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        numbers = [place.partition for place in partitions]
+        self._settle_pending(numbers)
+        self._drop(numbers)
+        consumer.incremental_unassign(partitions)
+
+    def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._drop([place.partition for place in partitions])
+        consumer.incremental_unassign(partitions)
+
+    def _settle_pending(self, partitions: list[int]) -> None:
+        """Wait, not for ever, for claims under way, and commit them."""
+        until = time.monotonic() + _REVOKE_S
+        while any(self._pending.get(number) for number in partitions):
+            self._commit_answered()
+            if time.monotonic() > until:
+                return
+            self._answered.wait(0.05)
+
+    def _drop(self, partitions: list[int]) -> None:
+        """Claims not committed by now are not ours: not handed out, not beaten, not ended."""
+        for number in partitions:
+            self._pending.pop(number, None)
+            self._positions.pop(number, None)
+
+    # Polling and claiming.
+
     def _pump(self) -> None:
+        self._commit_answered()
         room = self._prefetch.room(self._inbox, self._in_flight())
+        if room <= 0 and self._in_flight():
+            self._answered.wait(_IDLE_POLL_S)
+            return
         if room <= 0 and self._pending:
             room = self._wait_for_room()
         if room > 0:
@@ -176,17 +212,23 @@ class Pump:
         self._poll(max(1, room))
 
     def _poll(self, limit: int) -> None:
+        """Take what is there; wait only for the first message, for `consume` waits until it has
+        as many as asked for."""
         assert self._consumer is not None
-        batch = self._check(self._consumer.consume(limit, _POLL_S))
-        if batch:
-            self._prefetch.polled(batch)
-            self._claim(batch)
+        patience = _BUSY_POLL_S if self._in_flight() else _IDLE_POLL_S
+        batch = self._consumer.consume(1, patience)
+        if batch and limit > 1:
+            batch += self._consumer.consume(limit - 1, 0)
+        good = self._check(batch)
+        if good:
+            self._prefetch.polled(good)
+            self._claim(good)
 
     def _wait_for_room(self) -> int:
         until = time.monotonic() + _FULL_S
         with self._inbox.changed:
             while time.monotonic() < until and not self._stopping:
-                room = self._prefetch.room(self._inbox, self._in_flight())
+                room = self._prefetch.room(self._inbox, 0)
                 if room > 0:
                     return room
                 self._inbox.changed.wait(0.01)
@@ -206,6 +248,32 @@ class Pump:
     def _in_flight(self) -> int:
         """Messages polled and not yet in the inbox."""
         return sum(len(live.messages) for queue in self._pending.values() for live in queue)
+
+    def _claim(self, batch: list[Any]) -> None:
+        for partition, runs, messages in segments(batch):
+            pending = self._pending.get(partition)
+            if pending is None:
+                continue  # revoked while it was polled: someone else has it
+            first, end = runs[0][0], runs[-1][0] + runs[-1][1]
+            start = min(first, self._positions.get(partition, first))
+            self._positions[partition] = end
+            live = self._live(partition, start, runs, messages, end)
+            pending.append(live)
+            self._markers.claim(live, self._answered.set)
+
+    def _live(
+        self, partition: int, start: int, runs: Any, messages: list[Any], end: int
+    ) -> LiveClaim:
+        claim = Claim(
+            ClaimId(self._markers.worker, next(self._sequence)),
+            Source(self._topic_id, partition, self.queue, "", 0),
+            start,
+            runs,
+            PUMP_LEASE_MS,
+        )
+        return LiveClaim(claim, messages, end, self._markers.lane(self.queue, partition))
+
+    # Errors among the messages.
 
     def _check(self, batch: list[Any]) -> list[Any]:
         """The messages of a batch; what the consumer has to say otherwise is acted on."""
@@ -239,108 +307,33 @@ class Pump:
         )
         self._consumer.seek(TopicPartition(self.queue, partition, start))
 
-    def _claim(self, batch: list[Any]) -> None:
-        for partition, runs, messages in segments(batch):
-            with self._lock:
-                pending = self._pending.get(partition)
-                if pending is None:
-                    continue  # revoked meanwhile
-                first, end = runs[0][0], runs[-1][0] + runs[-1][1]
-                start = min(first, self._positions.get(partition, first))
-                self._positions[partition] = end
-                live = self._live(partition, start, runs, messages, end)
-                pending.append(live)
-            self._markers.claim(live, self._claimed.put)
+    # Committing.
 
-    def _live(
-        self, partition: int, start: int, runs: Any, messages: list[Any], end: int
-    ) -> LiveClaim:
-        claim = Claim(
-            ClaimId(self._markers.worker, next(self._sequence)),
-            Source(self._topic_id, partition, self.queue, "", 0),
-            start,
-            runs,
-            PUMP_LEASE_MS,
-        )
-        return LiveClaim(claim, messages, end, self._markers.lane(self.queue, partition))
-
-    # Rebalances, served inside consume.
-
-    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        with self._lock:
-            for place in partitions:
-                self._pending[place.partition] = deque()
-                self._positions.pop(place.partition, None)
-        consumer.incremental_assign(partitions)
-        self._joined.set()
-
-    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        numbers = [place.partition for place in partitions]
-        self._settle_pending(numbers)
-        self._drop(numbers)
-        consumer.incremental_unassign(partitions)
-
-    def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._drop([place.partition for place in partitions])
-        consumer.incremental_unassign(partitions)
-
-    def _settle_pending(self, partitions: list[int]) -> None:
-        """Wait, not for ever, for claims and commits under way."""
-        with self._lock:
-            self._lock.wait_for(
-                lambda: not any(self._pending.get(number) for number in partitions), _REVOKE_S
-            )
-
-    def _drop(self, partitions: list[int]) -> None:
-        """Claims not committed by now are not ours: not handed out, not beaten, not ended."""
-        with self._lock:
-            for number in partitions:
-                self._pending.pop(number, None)
-                self._positions.pop(number, None)
-
-    # The committer's thread: synchronous commits, for callbacks are only served inside poll.
-
-    def _commit(self) -> None:
-        while (live := self._claimed.get()) is not None:
-            claims = [live]
-            try:
-                while (more := self._claimed.get_nowait()) is not None:
-                    claims.append(more)
-            except Empty:
-                pass
-            else:
-                self._claimed.put(None)
-            self._commit_ready({each.partition for each in claims})
-
-    def _commit_ready(self, partitions: set[int]) -> None:
-        ready = {number: self._ready(number) for number in partitions}
-        ready = {number: claims for number, claims in ready.items() if claims}
-        if not ready or not self._commit_offsets(ready):
+    def _commit_answered(self) -> None:
+        """Commit what the log has taken and put it in the inbox."""
+        if not self._answered.is_set():
             return
-        for claims in ready.values():
+        self._answered.clear()
+        found = {number: self._ready(number) for number in list(self._pending)}
+        ready = {number: claims for number, claims in found.items() if claims}
+        if not ready or not self._commit(ready):
+            return
+        for number, claims in ready.items():
             for live in claims:
+                self._pending[number].popleft()
                 self._markers.keep(live)
                 self._inbox.add(live)
-        with self._lock:
-            for number, claims in ready.items():
-                pending = self._pending.get(number)
-                for live in claims:
-                    if pending and pending[0] is live:
-                        pending.popleft()
-            self._lock.notify_all()
 
     def _ready(self, partition: int) -> list[LiveClaim]:
         """The contiguous prefix of acknowledged claims; one that failed voids the later ones."""
         found: list[LiveClaim] = []
-        with self._lock:
-            pending = self._pending.get(partition, deque())
-            for live in pending:
-                if live.failed:
-                    self._void_from(partition, live)
-                    break
-                if not live.acknowledged:
-                    break
-                found.append(live)
+        for live in self._pending[partition]:
+            if live.failed:
+                self._void_from(partition, live)
+                break
+            if not live.acknowledged:
+                break
+            found.append(live)
         return found
 
     def _void_from(self, partition: int, failed: LiveClaim) -> None:
@@ -350,34 +343,28 @@ class Pump:
         pending.pop()
         self._positions[partition] = failed.start
         log.error("claim failed: polling it again", extra={"queue": self.queue})
-        if self._consumer is not None:
-            self._consumer.seek(TopicPartition(self.queue, partition, failed.start))
+        assert self._consumer is not None
+        self._consumer.seek(TopicPartition(self.queue, partition, failed.start))
 
-    def _commit_offsets(self, ready: dict[int, list[LiveClaim]]) -> bool:
-        """Commit the ends of these claims; False if the partitions are no longer ours."""
-        while True:
-            with self._lock:
-                for number in [n for n in ready if n not in self._pending]:
-                    del ready[number]
-            consumer = self._consumer
-            if not ready or consumer is None:
-                return False
-            offsets = [
-                TopicPartition(self.queue, number, claims[-1].end)
-                for number, claims in ready.items()
-            ]
-            try:
-                consumer.commit(offsets=offsets, asynchronous=False)
-                return True
-            except KafkaException as error:
-                if not self._may_try_again(error.args[0]):
-                    return False
-                time.sleep(0.02)
-
-    def _may_try_again(self, error: KafkaError) -> bool:
-        """A refusal for a stale epoch, or a broker that is away: again, while it is ours."""
-        if error.code() in _GONE or error.code() in _DENIED:
+    def _commit(self, ready: dict[int, list[LiveClaim]]) -> bool:
+        """Commit the ends of these claims; False: not now, and if the partition is lost, never."""
+        assert self._consumer is not None
+        offsets = [
+            TopicPartition(self.queue, number, claims[-1].end) for number, claims in ready.items()
+        ]
+        try:
+            self._consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            self._commit_failed(error.args[0])
             return False
+        return True
+
+    def _commit_failed(self, error: KafkaError) -> None:
+        """A stale epoch or a broker that is away: again, while the partition is ours. A rebalance
+        is served by polling, so go on there first."""
+        if error.code() in _DENIED:
+            raise ConfigError(f"the cluster refuses commits for {self.queue!r}: {error.str()}")
         if error.code() not in _STALE:
             log.info("commit", extra={"queue": self.queue, "error": error.str()})
-        return True
+        self._answered.set()
+        time.sleep(0.01)
