@@ -63,6 +63,10 @@ class Backend(Protocol):
         """Send it; the receipt tells where it is once it is durable."""
         ...
 
+    def send_bytes(self, queue: str, value: bytes) -> Receipt[Sent]:
+        """Send a message that is nothing but its payload: the fast way."""
+        ...
+
     def cancel(self, sent: Sent) -> bool:
         """True iff it was parked and the cancel reached the log in time."""
         ...

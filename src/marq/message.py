@@ -183,7 +183,7 @@ class Delivery(Generic[T]):
         return receipt
 
     def _refuse_if_settled(self) -> None:
-        if self._settled:
+        if self.settled:
             raise AlreadySettled(
                 f"message {self.message_id} was acked, retried or rejected before: "
                 f"a delivery is settled once",

@@ -164,6 +164,9 @@ class Kafka:
             return self.sender.send_plain(queue, message.value, message.key)
         return self._send_with_header(queue, message)
 
+    def send_bytes(self, queue: str, value: bytes) -> Receipt[Sent]:
+        return (self._sender or self.sender).send_plain(queue, value, None)
+
     def _send_with_header(self, queue: str, message: Message) -> Receipt[Sent]:
         meta = Meta(
             message_id=message.message_id,

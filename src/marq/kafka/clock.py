@@ -21,6 +21,8 @@ class BrokerClock:
         self._ahead_ms = time.time() * 1_000 - time.monotonic() * 1_000 - 3_600_000
         """Before the first sample: an hour behind the local clock. Nothing is handed out before a
         claim was acknowledged, and that is a sample."""
+        self.recent_ms = 0
+        """What `now_ms` said a moment ago: for what happens once a message."""
 
     def sample(self, leader: int, at_ms: int) -> None:
         """A record with this append time was reported just now."""
@@ -34,6 +36,10 @@ class BrokerClock:
         while samples[0][0] < now - WINDOW_S:
             samples.popleft()
         self._ahead_ms = min(found[0][1] for found in self._samples.values())
+
+    def tick(self) -> None:
+        """Bring `recent_ms` up to date; called every tenth of a second at least."""
+        self.recent_ms = self.now_ms()
 
     def now_ms(self) -> int:
         """The append time of a record written now; at most that."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from marq.core import settling
 from marq.core.duration import Duration, milliseconds
@@ -12,31 +12,26 @@ from marq.kafka.live import Handout
 from marq.message import Ack, Delivery, GiveBack, Reject, Retry, Verdict, moment
 from marq.receipt import Receipt
 
-if TYPE_CHECKING:
-    from marq.kafka.inbox import KafkaInbox
-
 T = TypeVar("T")
 
 
 class KafkaDelivery(Delivery[T]):
-    """Refers to its message and handout; everything else is looked up when asked for."""
+    """Refers to its message and handout; everything else is looked up when asked for.
 
-    __slots__ = ("_handout", "_inbox", "_index", "_message")
+    Made once a message: three references and no more.
+    """
 
-    def __init__(
-        self, inbox: KafkaInbox, handout: Handout, index: int, message: Any, wanted: Any
-    ) -> None:
-        self._inbox = inbox
+    __slots__ = ("_handout", "_index", "_message")
+
+    def __init__(self, handout: Handout, index: int, message: Any) -> None:
         self._handout = handout
         self._index = index
+        """Its index in the claim; below 0 (inverted) once it is settled."""
         self._message = message
-        self._wanted = wanted
-        self._decoded = _UNDECODED
-        self._settled = False
 
     @property
     def queue(self) -> str:  # type: ignore[override]
-        return self._inbox.queue
+        return self._handout.inbox.queue
 
     @property
     def _stored(self) -> Stored:  # type: ignore[override]
@@ -44,13 +39,20 @@ class KafkaDelivery(Delivery[T]):
 
     @property
     def payload(self) -> T:
-        if self._decoded is _UNDECODED:
-            if self._wanted is None and self._message.headers() is None:
-                self._decoded = self._message.value() or b""
-            else:
-                self._decoded = self.payload_as(self._wanted)
-        found: T = self._decoded
-        return found
+        found: Any
+        wanted = self._handout.wanted
+        if wanted is None and self._message.headers() is None:
+            found = self._message.value() or b""
+        else:
+            found = self._decode_once(wanted)
+        return cast(T, found)
+
+    def _decode_once(self, wanted: Any) -> Any:
+        try:
+            return self._decoded
+        except AttributeError:
+            self._decoded = self.payload_as(wanted)
+            return self._decoded
 
     @property
     def attempt(self) -> int:
@@ -60,46 +62,44 @@ class KafkaDelivery(Delivery[T]):
     def deadline(self) -> datetime:
         return moment(self._handout.lapse_ms + self._handout.ahead_ms)
 
+    @property
+    def settled(self) -> bool:
+        return self._index < 0
+
     def ack(self) -> Receipt[None]:
-        if self._settled:
+        index, handout = self._index, self._handout
+        if index < 0:
             self._refuse_if_settled()
-        handout = self._handout
-        if handout.lapse_ms <= handout.lane.now_ms():
+        if handout.lapse_ms <= handout.clock.recent_ms:
             raise handout.lost(self.message_id)
-        self._settled = True
-        return handout.end(self._index)
+        self._index = ~index
+        return handout.end(index)
 
     def extend(self, duration: Duration) -> Receipt[None]:
         duration_ms = milliseconds(duration, "duration")
         self._refuse_if_settled()
         self._refuse_if_lost()
-        return self._inbox.extend(self, duration_ms)
+        return self._handout.inbox.extend(self, duration_ms)
 
     def _settle(self, verdict: Verdict) -> Receipt[None]:
         self._refuse_if_settled()
         self._refuse_if_lost()
-        self._settled = True
+        index, self._index = self._index, ~self._index
+        handout = self._handout
         match verdict:
             case Ack():
-                return self._handout.end(self._index)
+                return handout.end(index)
             case Retry():
-                return self._inbox.retry(self, verdict)
+                return handout.inbox.retry(handout, index, self._message, verdict)
             case Reject(reason=reason):
-                held = settling.rejected(self._claim, 1 << self._index, reason)
-                return self._handout.hold(held, leaves=True)
+                held = settling.rejected(handout.claim.claim.id, 1 << index, reason)
+                return handout.hold(held, leaves=True)
             case GiveBack():
-                return self._inbox.give_back(self)
-
-    @property
-    def _claim(self) -> Any:
-        return self._handout.claim.claim.id
+                return handout.inbox.give_back(handout, index, self._message)
 
     def _refuse_if_lost(self) -> None:
-        if self._handout.lapse_ms <= self._handout.lane.now_ms():
+        if self._handout.lapse_ms <= self._handout.clock.now_ms():
             raise self._handout.lost(self.message_id)
-
-
-_UNDECODED: Any = object()
 
 
 def stored(message: Any) -> Stored:

@@ -122,7 +122,7 @@ class KafkaInbox:
                     if not found and not begun and not self._wait(until):
                         return []
                 if found or begun:
-                    return found + self._begun(begun, handing)
+                    return found + self._begun(begun)
 
     @contextmanager
     def wanting(self, limit: int = 0) -> Iterator[None]:
@@ -195,19 +195,22 @@ class KafkaInbox:
         if not indexes:
             return []
         handout = self._handout(live, _mask(indexes), len(indexes), 1, terms)
-        wanted = terms.wanted
-        return [KafkaDelivery(self, handout, i, messages[i], wanted) for i in indexes]
+        return [KafkaDelivery(handout, i, messages[i]) for i in indexes]
 
     def _handout(
         self, live: LiveClaim, mask: int, number: int, attempt: int, terms: _Terms
     ) -> Handout:
-        ahead_ms = settling.ahead_ms(terms.lease_ms, terms.kept_alive)
-        lapse_ms = terms.now_ms + terms.lease_ms - ahead_ms
-        handout = Handout(live, mask, number, attempt, lapse_ms)
-        with live.lane.lock:
-            live.unbegun -= number
-            handout.start(terms.lease_ms, ahead_ms, terms.kept_alive)
+        handout = Handout(self, live, mask, number, attempt)
+        self._start(handout, number, terms)
         return handout
+
+    def _start(self, handout: Handout, number: int, terms: _Terms) -> None:
+        ahead_ms = settling.ahead_ms(terms.lease_ms, terms.kept_alive)
+        handout.lapse_ms = terms.now_ms + terms.lease_ms - ahead_ms
+        handout.wanted = terms.wanted
+        with handout.lane.lock:
+            handout.claim.unbegun -= number
+            handout.start(terms.lease_ms, ahead_ms, terms.kept_alive)
 
     def _begin_ticket(
         self,
@@ -224,18 +227,14 @@ class KafkaInbox:
         if not self._wanted(live, ticket.number, ticket.message, definition, terms, ticket):
             self.waiting += 1
             return
-        handout = Handout(live, 1 << ticket.number, 1, ticket.attempt, 0)
-        ahead_ms = settling.ahead_ms(terms.lease_ms, terms.kept_alive)
-        handout.lapse_ms = terms.now_ms + terms.lease_ms - ahead_ms
+        handout = Handout(self, live, 1 << ticket.number, 1, ticket.attempt)
         handout.begin_by_ms = ticket.begin_by_ms
         if ticket.attempt > 1:
             handout.begin = Answer(live.lane.waiting)
-        with live.lane.lock:
-            live.unbegun -= 1
-            handout.start(terms.lease_ms, ahead_ms, terms.kept_alive)
+        self._start(handout, 1, terms)
         begun.append((handout, ticket))
 
-    def _begun(self, begun: list[tuple[Handout, Ticket]], handing: Handing) -> list[Delivery[Any]]:
+    def _begun(self, begun: list[tuple[Handout, Ticket]]) -> list[Delivery[Any]]:
         """The deliveries whose begun the log took in time; a first attempt does not wait for it,
         so that at most one delivery of a message can go uncounted."""
         found: list[Delivery[Any]] = []
@@ -245,9 +244,7 @@ class KafkaInbox:
                     handout.begin.result(BEGIN_S)
             except (QueueError, TimeoutError):
                 continue
-            found.append(
-                KafkaDelivery(self, handout, ticket.number, ticket.message, handing.wanted)
-            )
+            found.append(KafkaDelivery(handout, ticket.number, ticket.message))
         return found
 
     def _wanted(
@@ -265,7 +262,7 @@ class KafkaInbox:
         if not void and not expired(record, terms.now_ms, definition):
             return True
         self.waiting -= 1
-        handout = Handout(live, 0, 1, 1, 1 << 62)
+        handout = Handout(self, live, 0, 1, 1)
         with live.lane.lock:
             live.unbegun -= 1
         if void or not definition.dead_letter:
@@ -277,48 +274,52 @@ class KafkaInbox:
 
     # Settling otherwise than by ack.
 
-    def retry(self, delivery: KafkaDelivery[Any], retry: Retry) -> Receipt[None]:
+    def retry(self, handout: Handout, index: int, message: Any, retry: Retry) -> Receipt[None]:
         """Short retries stay here, held in case this process dies; long ones are the tracker's."""
-        handout, definition = delivery._handout, self._definition()
-        after_ms = retry.after_ms
+        definition, after_ms = self._definition(), retry.after_ms
         if after_ms is None:
             after_ms = settling.backoff(handout.attempt, definition, self._random())
-        claim, mask = handout.claim.claim.id, 1 << delivery._index
-        if after_ms >= STRAIGHT_MS or handout.attempt >= definition.max_attempts:
-            held = settling.retried(
-                claim, mask, handout.attempt, after_ms, retry.reason, definition
-            )
+        claim, attempt = handout.claim.claim.id, handout.attempt
+        if after_ms >= STRAIGHT_MS or attempt >= definition.max_attempts:
+            held = settling.retried(claim, 1 << index, attempt, after_ms, retry.reason, definition)
             return handout.hold(held, leaves=True)
         kept_ms = after_ms + definition.lease_ms
-        held = Held(claim, mask, Action.REDELIVER, kept_ms, reason=retry.reason)
-        receipt = handout.hold(held, leaves=False)
-        now_ms = self._now_ms()
-        ticket = Ticket(
-            now_ms + after_ms, next(self._arrival), handout.claim, delivery._index,
-            delivery._message, handout.attempt + 1, now_ms + kept_ms,
-        )  # fmt: skip
+        held = Held(claim, 1 << index, Action.REDELIVER, kept_ms, reason=retry.reason)
+        receipt, now_ms = handout.hold(held, leaves=False), self._now_ms()
         with handout.lane.lock:
             handout.claim.unbegun += 1
             handout.leave(1)
+        self._add_again(
+            Ticket(
+                due_ms=now_ms + after_ms,
+                arrival=next(self._arrival),
+                live=handout.claim,
+                number=index,
+                message=message,
+                attempt=attempt + 1,
+                begin_by_ms=now_ms + kept_ms,
+            )
+        )
+        return receipt
+
+    def _add_again(self, ticket: Ticket) -> None:
         with self.changed:
             heappush(self._tickets, ticket)
             self.waiting += 1
             self.changed.notify_all()
-        return receipt
 
     def extend(self, delivery: KafkaDelivery[Any], duration_ms: int) -> Receipt[None]:
         """Give the delivery a handout of its own with a longer lease."""
-        old = delivery._handout
-        held = settling.extended(old.claim.claim.id, 1 << delivery._index, duration_ms)
-        delivery._handout = old.split(delivery._index, self._now_ms() + duration_ms)
+        old, index = delivery._handout, delivery._index
+        held = settling.extended(old.claim.claim.id, 1 << index, duration_ms)
+        delivery._handout = old.split(index, self._now_ms() + duration_ms)
         return delivery._handout.hold(held, leaves=False)
 
-    def give_back(self, delivery: KafkaDelivery[Any]) -> Receipt[None]:
+    def give_back(self, handout: Handout, index: int, message: Any) -> Receipt[None]:
         """Let someone else have it: the copy first, then the end; a crash between the two
         delivers it twice."""
-        copy = redelivery.given_back(stored(delivery._message), self.queue)
-        self._write(copy).result(30)
-        return delivery._handout.end(delivery._index)
+        self._write(redelivery.given_back(stored(message), self.queue)).result(30)
+        return handout.end(index)
 
     # Closing.
 
@@ -341,7 +342,7 @@ class KafkaInbox:
         ]
         for live, index, receipt in copies:
             receipt.result(30)
-            handout = Handout(live, 0, 1, 1, 1 << 62)
+            handout = Handout(self, live, 0, 1, 1)
             with live.lane.lock:
                 live.unbegun -= 1
             handout.end(index)

@@ -10,7 +10,10 @@ from marq.errors import LeaseLost
 from marq.kafka.answers import Answer
 
 if TYPE_CHECKING:
+    from marq.kafka.inbox import KafkaInbox
     from marq.kafka.markers import Lane
+
+_NEVER = 1 << 62
 
 
 class LiveClaim:
@@ -64,25 +67,34 @@ class Handout:
         "begun",
         "begun_known",
         "claim",
+        "clock",
         "dirty",
         "ended",
         "held",
+        "inbox",
         "kept_alive",
         "lane",
         "lapse_ms",
+        "last",
         "lease_ms",
         "leaving",
         "open",
         "receipt",
+        "taken",
+        "wanted",
     )
 
     def __init__(
-        self, claim: LiveClaim, indexes: int, count: int, attempt: int, lapse_ms: int
+        self, inbox: KafkaInbox, claim: LiveClaim, indexes: int, count: int, attempt: int
     ) -> None:
+        self.inbox = inbox
         self.claim = claim
         self.lane = claim.lane
+        self.clock = claim.lane.clock
+        self.wanted: Any = None
+        """The type payloads are decoded to."""
         self.attempt = attempt
-        self.lapse_ms = lapse_ms
+        self.lapse_ms = _NEVER
         """When the lease is over; reckoned from the hand-out, so never later than the log's."""
         self.lease_ms = self.ahead_ms = 0
         self.kept_alive = False
@@ -94,7 +106,11 @@ class Handout:
         self.ended: list[int] = []
         self.held: list[Held] = []
         self.dirty = False
-        self.receipt: Answer[None] = Answer(claim.lane.waiting)
+        self.taken = 0
+        """How many of `ended` are written."""
+        self.receipt: Answer[None] | None = None
+        self.last: Answer[None] | None = None
+        """The receipt of what was written last."""
         self.leaving = 0
         """Held messages that are the tracker's from now on."""
         self.begin: Answer[None] | None = None
@@ -103,22 +119,45 @@ class Handout:
         """When begun would come too late; None: with the pump lease."""
 
     def end(self, index: int) -> Answer[None]:
-        """Write down that the message is done."""
-        lane = self.lane
-        with lane.lock:
-            self.ended.append(index)
-            if not self.dirty:
-                self._mark_dirty()
-            return self.receipt
+        """Write down that the message is done.
+
+        Without a lock, for this runs once a message. The order makes up for it: here append, then
+        look at `dirty`, then at `receipt`; the flusher clears `dirty`, takes the receipt, then
+        reads how much was appended. So what is appended is either in the record of the receipt
+        returned, or an earlier one of the same handout.
+        """
+        self.ended.append(index)
+        if not self.dirty:
+            self.mark_dirty()
+        return self.receipt or self._next_receipt()
 
     def hold(self, held: Held, leaves: bool) -> Answer[None]:
         """Put the message under an action; `leaves`: it is no longer this process's then."""
         with self.lane.lock:
-            self.held.append(held)
             self.leaving += leaves
-            if not self.dirty:
-                self._mark_dirty()
+            self.held.append(held)
+        if not self.dirty:
+            self.mark_dirty()
+        return self.receipt or self._next_receipt()
+
+    def _next_receipt(self) -> Answer[None]:
+        with self.lane.lock:
+            if self.receipt is None:
+                if len(self.ended) == self.taken and not self.held and self.last is not None:
+                    return self.last  # the flusher was faster: it is in that record
+                self.receipt = Answer(self.lane.waiting)
             return self.receipt
+
+    def take(self) -> tuple[list[int], list[Held], int, Answer[None]]:
+        """What has gathered since the last flush; the lane's lock is held. See `end`."""
+        self.dirty = False
+        receipt, self.receipt = self.receipt, None
+        ended = self.ended[self.taken :]
+        self.taken += len(ended)
+        held, self.held = self.held, []
+        leaving, self.leaving = self.leaving, 0
+        self.last = receipt or Answer(self.lane.waiting)
+        return ended, held, leaving, self.last
 
     def start(self, lease_ms: int, ahead_ms: int, kept_alive: bool) -> None:
         """Start the lease; the lane's lock is held."""
@@ -126,7 +165,7 @@ class Handout:
         if kept_alive:
             self.claim.kept += 1
             self.lane.kept.add(self)
-        self._mark_dirty()
+        self.mark_dirty()
 
     def split(self, index: int, deadline_ms: int) -> Handout:
         """A handout of its own for one message, with a deadline at least this late."""
@@ -134,7 +173,8 @@ class Handout:
         with self.lane.lock:
             bit = self.begun & 1 << index
             self.begun &= ~bit
-            own = Handout(self.claim, bit, 1, self.attempt, lapse_ms)
+            own = Handout(self.inbox, self.claim, bit, 1, self.attempt)
+            own.lapse_ms, own.wanted = lapse_ms, self.wanted
             own.begun_known, own.begin_by_ms = self.begun_known or not bit, self.begin_by_ms
             own.start(self.lease_ms, self.ahead_ms, self.kept_alive)
             self.leave(1)
@@ -147,11 +187,11 @@ class Handout:
             self.lane.kept.discard(self)
             self.claim.kept -= 1
 
-    def _mark_dirty(self) -> None:
+    def mark_dirty(self) -> None:
+        """Have the flusher look at it; twice is harmless."""
         self.dirty = True
         self.lane.dirty.append(self)
-        if len(self.lane.dirty) == 1:
-            self.lane.wake()
+        self.lane.wake()
 
     def begun_record(self, ended: int) -> Begun | None:
         """What of it is to be written as begun, without what has ended meanwhile."""

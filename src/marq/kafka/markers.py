@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -48,9 +49,9 @@ class Lane:
         self.partition = partition
         self.waiting = markers.waiting
         self.wake = markers._dirty.set
-        self.now_ms = markers.clock.now_ms
+        self.clock = markers.clock
         self.lock = threading.Lock()
-        self.dirty: list[Handout] = []
+        self.dirty: deque[Handout] = deque()
         self.claims: dict[int, LiveClaim] = {}
         """Committed claims with something open, by sequence."""
         self.kept: set[Handout] = set()
@@ -160,6 +161,7 @@ class Markers:
         next_beat = time.monotonic() + _BEAT_S
         while not self._closing:
             self._dirty.wait(max(0.0, min(next_beat - time.monotonic(), _POLL_S)))
+            self.clock.tick()
             if self._dirty.is_set():
                 time.sleep(FLUSH_S)
                 self.flush_now()
@@ -176,12 +178,8 @@ class Markers:
     def _flush(self, lane: Lane) -> None:
         batch = _Batch()
         with lane.lock:
-            chosen, lane.dirty = (
-                lane.dirty[:_HANDOUTS_A_RECORD],
-                lane.dirty[_HANDOUTS_A_RECORD:],
-            )
-            for handout in chosen:
-                batch.take(handout)
+            for _ in range(min(len(lane.dirty), _HANDOUTS_A_RECORD)):
+                batch.take(lane.dirty.popleft())
         # Holds first: a message retried here and begun again must be held before it is begun.
         if batch.held:
             hold = Hold(tuple(batch.held))
@@ -289,18 +287,12 @@ class _Batch:
 
     def take(self, handout: Handout) -> None:
         """Take what a handout has gathered; the lane's lock is held."""
-        handout.dirty = False
-        ended, handout.ended = handout.ended, []
-        held, handout.held = handout.held, []
-        receipt = handout.receipt
-        if ended or held:
-            handout.receipt = Answer(handout.lane.waiting)
+        ended, held, leaving, receipt = handout.take()
         mask = as_mask(ended) if ended else 0
         begun = handout.begun_record(mask)
         if held:
             self.held += held
-            self.holding.append(_Item(handout, handout.leaving, False, receipt))
-            handout.leaving = 0
+            self.holding.append(_Item(handout, leaving, False, receipt))
         if ended or begun:
             claim = handout.claim.claim.id
             known, started = self.steps.get(claim, (0, []))

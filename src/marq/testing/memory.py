@@ -131,6 +131,9 @@ class Memory:
                 )
         return Answered(_sent(stored))
 
+    def send_bytes(self, queue: str, value: bytes) -> Receipt[Sent]:
+        return self.send(queue, Message(value))
+
     def _park(self, queue: str, meta: Meta, message: Message) -> Stored:
         parked = replace(meta, queue=queue, ahead_ms=AHEAD_MS)
         headers = header.join(parked, message.headers)
