@@ -154,17 +154,17 @@ class Delivery(Generic[T]):
         """Done: it is never delivered again."""
         return self._settle(Ack())
 
-    def retry(self, after: Duration = "0s", reason: str = "") -> Receipt[None]:
-        """Deliver it again after a while; counts as an attempt."""
-        return self._settle(Retry(milliseconds(after, "after"), reason))
+    def retry(self, after: Duration | None = "0s", reason: str = "") -> Receipt[None]:
+        """Deliver it again after a while; counts as an attempt.
+
+        None: after the queue's backoff, as an exception in a handler does.
+        """
+        after_ms = None if after is None else milliseconds(after, "after")
+        return self._settle(Retry(after_ms, reason))
 
     def reject(self, reason: str = "") -> Receipt[None]:
         """Make it a dead letter now."""
         return self._settle(Reject(reason))
-
-    def fail(self, reason: str) -> Receipt[None]:
-        """Deliver it again after the queue's backoff: what an exception in a handler does."""
-        return self._settle(Retry(None, reason))
 
     def give_back(self) -> Receipt[None]:
         """Let someone else have it at once; no attempt is counted."""

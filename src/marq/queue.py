@@ -45,6 +45,7 @@ class Queue(Generic[T]):
         self._backend = backend
         self._max_delay_ms = max_delay_ms
         self._inbox: Inbox | None = None
+        self._dead_letters: DeadLetters | None = None
 
     def __repr__(self) -> str:
         return f"<Queue {self.name}>"
@@ -64,6 +65,8 @@ class Queue(Generic[T]):
 
         All are checked before the first is sent.
         """
+        if options.get("message_id") is not None:
+            raise ConfigError("message_id is one message's: send them one by one")
         messages = [self._message(each, options) for each in payloads]
         receipts = [self._backend.send(self.name, message) for message in messages]
         return [receipt.result() for receipt in receipts]
@@ -133,6 +136,8 @@ class Queue(Generic[T]):
             raise ConfigError("write @queue.handler() with parentheses")
 
         def register(function: F) -> F:
+            if self.handling is not None:
+                raise ConfigError(f"queue {self.name!r} has a handler already: a queue has one")
             self.handling = Handler.of(function, self.type, concurrency, timeout, batch)
             return function
 
@@ -180,7 +185,9 @@ class Queue(Generic[T]):
         """The queue's dead letters, a queue too."""
         from marq.dead_letters import DeadLetters  # it is a Queue itself
 
-        return DeadLetters(self._backend, self.name)
+        if self._dead_letters is None:
+            self._dead_letters = DeadLetters(self._backend, self.name)
+        return self._dead_letters
 
 
 def _fulfil(taken: Future[T], call: Callable[[], T]) -> None:

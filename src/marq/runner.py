@@ -51,19 +51,28 @@ class Runner:
         self._jobs: set[Job] = set()
         self._free = threading.Condition()
         self._stopping = False
+        self._rounds = 0
+        self._quiet_since: int | None = None
         self._hands: _Threads | _Loop = (
             _Loop(self._run_async) if handler.is_async else _Threads(self._run, handler.concurrency)
         )
         self._taker = threading.Thread(target=self._take, name=f"marq-{name}", daemon=True)
 
-    @property
-    def running(self) -> int:
-        """Handlers running now."""
-        return len(self._jobs)
+    def idle(self) -> bool:
+        """Whether nothing runs and nothing can; ask again until it is so.
 
-    @property
-    def paused(self) -> bool:
-        """Whether the queue hands nothing out."""
+        What is in flight and no job may be someone else's, or was taken this very moment: the
+        taker's next round tells.
+        """
+        rounds = self._rounds
+        stats = self._backend.stats(self.name)
+        if self._jobs or (stats.ready and not self._paused()):
+            self._quiet_since = None
+        elif self._quiet_since is None:
+            self._quiet_since = rounds
+        return self._quiet_since is not None and (not stats.in_flight or rounds > self._quiet_since)
+
+    def _paused(self) -> bool:
         definition = self._backend.catalog().queue(self.name)
         return definition is not None and definition.paused
 
@@ -100,6 +109,7 @@ class Runner:
                 free = self._wait_for_a_free_hand()
                 if free:
                     self._hand_over(free)
+                self._rounds += 1
         except BaseException as error:  # shown by whoever waits for the worker
             log.error("worker failed", extra={"queue": self.name}, exc_info=error)
             self.failure = error
@@ -131,7 +141,7 @@ class Runner:
             overlong = [job for job in self._jobs if job.started_ms <= limit_ms]
         for job in overlong:
             if any(not delivery.settled for delivery in job.deliveries):
-                _settle(job.deliveries, lambda delivery: delivery.fail(reason))
+                _settle(job.deliveries, lambda delivery: delivery.retry(None, reason))
                 job.cancel()
 
     # Running.
@@ -172,7 +182,7 @@ class Runner:
     def _failed(self, job: Job, error: BaseException) -> None:
         reason = f"{type(error).__name__}: {error}"
         log.warning("handler failed", extra={"queue": self.name}, exc_info=error)
-        _settle(job.deliveries, lambda delivery: delivery.fail(reason))
+        _settle(job.deliveries, lambda delivery: delivery.retry(None, reason))
 
     def _done(self, job: Job) -> None:
         with self._free:

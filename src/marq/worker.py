@@ -51,11 +51,8 @@ class Worker:
         return any(runner.failure for runner in self._runners)
 
     def _idle(self) -> bool:
-        """Nothing runs and nothing can: a handler may have sent to another's queue."""
-        return all(
-            not runner.running and (runner.paused or self._backend.stats(runner.name).ready == 0)
-            for runner in self._runners
-        )
+        """Asked twice: a handler may have sent to a queue that was idle a moment before."""
+        return all(runner.idle() for runner in self._runners)
 
     def stop(self) -> None:
         """Take no more, let handlers finish for a while, give the rest back; again is harmless."""
@@ -89,7 +86,7 @@ def _runner(backend: Backend, queue: Queue[Any]) -> Runner:
         raise ConfigError(f"a worker runs queues, made by broker.queue(...), not {queue!r}")
     if queue.handling is None:
         raise ConfigError(
-            f"queue {queue.name!r} has no handler: put @{queue.name}.handler() on a function"
+            f"queue {queue.name!r} has no handler: put @<the queue>.handler() on a function"
         )
     return Runner(backend, queue.name, queue.inbox(), queue.handling)
 

@@ -6,6 +6,7 @@ reader skips tags it does not know, so that fields can be added.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
@@ -29,6 +30,11 @@ class Past(Struct, frozen=True, gc=False):
     at_ms: int
     worker: str
     reason: str
+
+    @property
+    def at(self) -> datetime:
+        """When it ended, by the log's clock."""
+        return datetime.fromtimestamp(self.at_ms / 1_000, UTC)
 
 
 class Meta(Struct, frozen=True, gc=False):

@@ -13,7 +13,7 @@ PUMP_LEASE_MS = SESSION_TIMEOUT_MS + 5_000
 _COMMON: Config = {
     "client.id": "marq",
     # A broker that is away is no news by the second; errors reach us by the calls that fail.
-    "log_level": 3,
+    "log_level": 0,
     "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 1_000,
     "socket.keepalive.enable": True,
