@@ -58,6 +58,8 @@ class Queue(Generic[T]):
 
     def send_nowait(self, payload: Any, **options: Unpack[SendOptions]) -> Receipt[Sent]:
         """Send a message; the light result tells when it is durable."""
+        if type(payload) is bytes and not options:
+            return self._backend.send_bytes(self.name, payload)  # nothing to check or encode
         return self._backend.send(self.name, self._message(payload, options))
 
     def send_many(self, payloads: Iterable[Any], **options: Unpack[SendOptions]) -> list[Sent]:
@@ -65,9 +67,9 @@ class Queue(Generic[T]):
 
         All are checked before the first is sent.
         """
-        if options.get("message_id") is not None:
-            raise ConfigError("message_id is one message's: send them one by one")
         messages = [self._message(each, options) for each in payloads]
+        if options.get("message_id") is not None and len(messages) > 1:
+            raise ConfigError("message_id is one message's: send them one by one")
         receipts = [self._backend.send(self.name, message) for message in messages]
         return [receipt.result() for receipt in receipts]
 
