@@ -165,6 +165,19 @@ def test_a_cancelled_async_consumer_keeps_no_message(world: World) -> None:
     assert world.take_one(orders).attempt == 1
 
 
+def test_what_is_given_back_is_someone_else_s_at_once_and_no_attempt(world: World) -> None:
+    orders = world.queue(max_attempts=1)
+    sent = orders.send(b"1", key="k")
+
+    for _ in range(3):
+        world.take_one(orders).give_back().result(world.patience_s)
+
+    delivery = world.take_one(orders)
+    assert (delivery.message_id, delivery.attempt) == (sent.message_id, 1)
+    assert (delivery.payload, delivery.key) == (b"1", b"k")
+    assert world.is_quiet(orders)
+
+
 def test_two_consumers_share_a_queue_and_no_message_reaches_both(world: World) -> None:
     orders = world.queue()
     same = world.reconnect().queue(orders.name)

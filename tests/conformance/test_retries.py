@@ -44,6 +44,37 @@ def test_a_retried_message_does_not_hold_the_others_up(world: World) -> None:
     assert world.take_one(orders).payload == b"2"
 
 
+def test_a_retry_that_does_not_say_when_waits_as_the_queue_says(world: World) -> None:
+    orders = world.queue(backoff=("1s", "1s"))
+    orders.send(b"1")
+    delivery = world.take_one(orders)
+    asked = world.now()
+
+    delivery.retry(None, reason="busy").result(world.patience_s)
+
+    assert world.is_quiet(orders)
+    world.let_pass("1s")
+    world.take_one(orders)
+    assert 1 <= (world.now() - asked).total_seconds() < 3
+
+
+def test_the_backoff_doubles_from_attempt_to_attempt(world: World) -> None:
+    orders = world.queue(backoff=("1s", "10s"))
+    orders.send(b"1")
+    world.take_one(orders).retry(None).result(world.patience_s)
+    world.let_pass("1250ms")
+    second = world.take_one(orders)
+    asked = world.now()
+
+    second.retry(None).result(world.patience_s)
+
+    world.let_pass("1s")
+    assert world.is_quiet(orders)
+    world.let_pass("1s")
+    world.take_one(orders)
+    assert (world.now() - asked).total_seconds() >= 2
+
+
 def test_leases_that_run_out_again_back_off(world: World) -> None:
     orders = world.queue(lease="1s", backoff=("2s", "2s"))
     orders.send(b"1")

@@ -133,6 +133,14 @@ def test_wrong_arguments_of_a_handler_are_refused(
         orders.handler(**given)(payload_only)
 
 
+def test_a_queue_has_one_handler(marq_broker: marq.Broker) -> None:
+    orders = marq_broker.queue("orders")
+    orders.handler()(payload_only)
+
+    with pytest.raises(ConfigError, match="has a handler already: a queue has one"):
+        orders.handler()(plain)
+
+
 def test_forgotten_parentheses_are_told_about(marq_broker: marq.Broker) -> None:
     forgetful: Callable[..., Any] = marq_broker.queue("orders").handler
 

@@ -114,6 +114,15 @@ def test_send_many_sends_nothing_if_one_payload_is_wrong(marq_broker: marq.Broke
     assert orders.stats().ready == 0
 
 
+def test_one_id_is_not_for_many_messages(marq_broker: marq.Broker) -> None:
+    orders = marq_broker.queue("orders")
+
+    with pytest.raises(ConfigError, match="message_id is one message's: send them one by one"):
+        orders.send_many([b"1", b"2"], message_id="order 7")
+
+    assert orders.stats().ready == 0
+
+
 def test_the_longest_delay_is_a_setting() -> None:
     with marq.connect("memory://", max_delay="1h") as broker:
         orders = broker.queue("orders")

@@ -8,11 +8,13 @@ import signal
 import threading
 import time
 from collections.abc import Awaitable
+from typing import Any
 
 import pytest
 
 import marq
 from marq import testing
+from marq.backend import Handing, Inbox
 
 
 def test_until_idle_everything_that_is_ready_is_handled(marq_broker: marq.Broker) -> None:
@@ -32,6 +34,45 @@ def test_until_idle_everything_that_is_ready_is_handled(marq_broker: marq.Broker
 
     assert sorted(handled) == ["bill for 1", "bill for 2", "bill for 3"]
     assert orders.stats() == bills.stats()
+
+
+class SlowInbox:
+    """Is interrupted each time it has taken something."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self.close = inbox.close
+
+    def take(self, limit: int, wait_s: float, handing: Handing) -> list[marq.Delivery[Any]]:
+        found = self._inbox.take(limit, wait_s, handing)
+        if found:
+            time.sleep(0.1)
+        return found
+
+
+def test_until_idle_waits_for_what_was_taken_and_is_not_yet_handled(
+    marq_broker: marq.Broker,
+) -> None:
+    orders = marq_broker.queue("orders")
+    handled: list[bytes] = []
+    orders.handler()(handled.append)
+    orders._inbox = SlowInbox(orders.inbox())
+    orders.send(b"1")
+
+    marq_broker.run(orders, until_idle=True)
+
+    assert handled == [b"1"]
+
+
+def test_until_idle_does_not_wait_for_what_someone_else_has(marq_broker: marq.Broker) -> None:
+    orders = marq_broker.queue("orders")
+    orders.handler()(lambda payload: None)
+    orders.send(b"1")
+    (delivery,) = orders.receive()
+
+    marq_broker.run(orders, until_idle=True)
+
+    delivery.ack()
 
 
 def test_until_idle_does_not_wait_for_what_is_delayed(marq_broker: marq.Broker) -> None:
