@@ -6,20 +6,24 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.world import MemoryWorld, World
+from tests.conformance.world import KafkaWorld, MemoryWorld, World
 
-BACKENDS: dict[str, type[World]] = {
+BACKENDS = {
     "memory": MemoryWorld,
-    # "kafka" joins here.
+    "kafka": KafkaWorld,
 }
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(
+    params=["memory", pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.java])]
+)
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
     """A world of its own for each test, on each backend."""
     kind = BACKENDS[request.param]
     if request.node.get_closest_marker("needs_tracker") and not kind.has_tracker:
         pytest.skip("nobody keeps time on this backend")
+    if kind is KafkaWorld:
+        KafkaWorld.servers = request.getfixturevalue("kafka").bootstrap_servers
     found = kind()
     yield found
     found.close()

@@ -7,13 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from uuid import uuid4
 
 import pytest
 
 import marq
 from marq import testing
+from marq.core.duration import milliseconds
 
 T = TypeVar("T")
 
@@ -117,3 +118,18 @@ class MemoryWorld(World):
 
     def crash_workers(self) -> None:
         testing.crash_workers(self.broker)
+
+
+class KafkaWorld(World):
+    """`kafka://`, a real broker: time goes by as it does, and nobody keeps it yet."""
+
+    has_tracker = False
+    patience_s = 20.0
+    doubt_s = 0.3
+    servers: ClassVar[str] = ""
+
+    def connect(self, name: str, **settings: Any) -> marq.Broker:
+        return marq.connect(f"kafka://{self.servers}", **settings)
+
+    def let_pass(self, duration: str) -> None:
+        time.sleep(milliseconds(duration, "duration") / 1_000)

@@ -97,17 +97,21 @@ class Admin:
         """Set the offsets of a group without members."""
         places = [TopicPartition(topic, number, at) for number, at in enumerate(offsets)]
         request = [ConsumerGroupTopicPartitions(group, places)]
-        futures = self._client.alter_consumer_group_offsets(
-            request, request_timeout=self._timeout_s
+        self._ask_coordinator(
+            lambda: self._client.alter_consumer_group_offsets(
+                request, request_timeout=self._timeout_s
+            )[group]
         )
-        self._settle(futures[group])
 
     def committed(self, group: str, topic: str, partitions: int) -> list[int]:
         """The group's offsets; -1001 where it has none."""
         places = [TopicPartition(topic, number) for number in range(partitions)]
         request = [ConsumerGroupTopicPartitions(group, places)]
-        futures = self._client.list_consumer_group_offsets(request, request_timeout=self._timeout_s)
-        found = self._settle(futures[group])
+        found = self._ask_coordinator(
+            lambda: self._client.list_consumer_group_offsets(
+                request, request_timeout=self._timeout_s
+            )[group]
+        )
         by_number = {place.partition: place.offset for place in found.topic_partitions}
         return [by_number.get(number, -1_001) for number in range(partitions)]
 
@@ -115,6 +119,16 @@ class Admin:
         """Delete a group's offsets; one with members keeps them."""
         futures = self._client.delete_consumer_groups([group], request_timeout=self._timeout_s)
         self._settle(futures[group], KafkaError.GROUP_ID_NOT_FOUND, KafkaError.NON_EMPTY_GROUP)
+
+    def _ask_coordinator(self, call: Callable[[], Future[Any]]) -> Any:
+        """The answer of a group's coordinator; a new cluster, or a broker just started, loads it
+        first."""
+        try:
+            return patiently(
+                lambda: self._ask(lambda: call().result(self._timeout_s)), self._timeout_s
+            )
+        except KafkaException as error:
+            raise refusal(error, self._servers) from None
 
     def _settle(self, future: Future[Any], *harmless: int) -> Any:
         try:

@@ -8,7 +8,7 @@ import threading
 from itertools import count
 from typing import Any
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer
 from msgspec.structs import replace
 
 from marq.backend import Handing, Inbox
@@ -22,6 +22,7 @@ from marq.errors import ConfigError, NotConnected
 from marq.kafka import config, counts
 from marq.kafka.admin import Admin
 from marq.kafka.catalog_log import CatalogLog
+from marq.kafka.clients import warm_producer
 from marq.kafka.inbox import KafkaInbox
 from marq.kafka.markers import Markers
 from marq.kafka.pump import Pump
@@ -52,7 +53,7 @@ class Kafka:
         self.reader = Reader(config.reader(servers, self._extra), self.admin, self._timeout_s)
         self._catalog = CatalogLog(
             Consumer(config.reader(servers, self._extra)),
-            Producer(config.producer(servers, self._extra, 0)),
+            warm_producer(config.producer(servers, self._extra, 0)),
             servers,
             self._timeout_s,
         )

@@ -9,11 +9,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Producer
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
 from marq.core import codec, names
 from marq.core.marker import Begun, ClaimId, Held, Hold, KeepAlive, Marker, Progress, Step
 from marq.kafka.answers import Answer, Waiting
+from marq.kafka.clients import warm_producer
 from marq.kafka.clock import BrokerClock
 from marq.kafka.config import PUMP_LEASE_MS
 from marq.kafka.live import Handout, LiveClaim, as_mask
@@ -65,7 +66,7 @@ class Markers:
         self.worker = worker
         self.waiting = Waiting()
         self._settings = settings
-        self._producer = Producer(settings)
+        self._producer = warm_producer(settings)
         self._replacing = threading.Lock()
         self._dirty = threading.Event()
         self._closing = False
@@ -131,7 +132,7 @@ class Markers:
         if not error.fatal():
             return
         with self._replacing:
-            old, self._producer = self._producer, Producer(self._settings)
+            old, self._producer = self._producer, warm_producer(self._settings)
         old.purge()
         log.warning("markers producer replaced", extra={"error": error.str()})
 

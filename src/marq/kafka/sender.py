@@ -7,12 +7,13 @@ import threading
 from collections.abc import Generator
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from marq.core import header
 from marq.core.stored import Outgoing
 from marq.errors import ConfigError, NotConnected, PayloadError, QueueError
 from marq.kafka.answers import Waiting
+from marq.kafka.clients import warm_producer
 from marq.message import Sent, moment
 
 _POLL_S = 0.1
@@ -71,7 +72,7 @@ class Sender:
     """One producer for all queues of a process."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        self._producer = Producer(settings)
+        self._producer = warm_producer(settings)
         self._waiting = Waiting()
         self._closing = threading.Event()
         self._reporter = threading.Thread(target=self._report, name="marq-sender", daemon=True)

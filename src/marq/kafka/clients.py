@@ -1,0 +1,20 @@
+"""Makes librdkafka's clients ready to use."""
+
+from __future__ import annotations
+
+import contextlib
+
+from confluent_kafka import KafkaException, Producer
+
+from marq.core import names
+from marq.kafka.config import Config
+
+_WARM_S = 5.0
+
+
+def warm_producer(settings: Config) -> Producer:
+    """A producer that knows its broker: one that does not waits half a second for its id."""
+    producer = Producer(settings)
+    with contextlib.suppress(KafkaException):  # away: the first send will tell, or wait
+        producer.list_topics(names.CATALOG, timeout=_WARM_S)
+    return producer
