@@ -50,6 +50,7 @@ class Broker:
         self._create_or_compare(name, fields)
         if name not in self._queues:
             self._queues[name] = Queue(self.backend, name, type, self._settings.max_delay)
+            self._queues[name].broker = self
         elif type is not None:
             self._queues[name].type = type
         return self._queues[name]

@@ -22,6 +22,7 @@ from marq.message import Delivery, Sent, Stats
 from marq.receipt import Receipt
 
 if TYPE_CHECKING:
+    from marq.broker import Broker
     from marq.dead_letters import DeadLetters
 
 MAX_DELAY_MS = 30 * 86_400_000
@@ -42,6 +43,8 @@ class Queue(Generic[T]):
         """What payloads are decoded to; None: as their content type says."""
         self.handling: Handler | None = None
         """What `handler` registered."""
+        self.broker: Broker | None = None
+        """The broker that made it: the one that runs its handler."""
         self._backend = backend
         self._max_delay_ms = max_delay_ms
         self._inbox: Inbox | None = None
@@ -189,6 +192,7 @@ class Queue(Generic[T]):
 
         if self._dead_letters is None:
             self._dead_letters = DeadLetters(self._backend, self.name)
+            self._dead_letters.broker = self.broker
         return self._dead_letters
 
 

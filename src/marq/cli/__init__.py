@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from marq.cli import config, demo, runtime
+from marq.cli import config, demo, messages, queues, runtime
 
 app = typer.Typer(
     name="marq",
@@ -20,6 +20,10 @@ app.command()(runtime.up)
 app.command()(runtime.down)
 app.command()(runtime.status)
 app.command()(demo.demo)
+app.command()(messages.send)
+app.command()(messages.receive)
+app.command()(messages.peek)
+app.add_typer(queues.app, name="queue")
 app.add_typer(config.app, name="config")
 
 

@@ -1,0 +1,44 @@
+"""What commands share: common options, the connection, the queue that must exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Annotated, Any
+
+import typer
+
+import marq
+from marq.cli.errors import clear_errors
+from marq.core import names
+from marq.core.duration import Duration
+from marq.errors import ConfigError
+
+Url = Annotated[
+    str | None, typer.Option("--url", help="broker to connect to; default: the setting url")
+]
+Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="name of the queue")]
+
+
+@contextmanager
+def connected(url: str | None) -> Iterator[marq.Broker]:
+    """A broker for one command; errors become a sentence and an exit code."""
+    with clear_errors(), marq.connect(url) as broker:
+        yield broker
+
+
+def existing(broker: marq.Broker, name: str) -> marq.Queue[Any]:
+    """The queue of this name; a mistyped name must not create one."""
+    found = broker.queues()
+    if names.queue_name(name) in found:
+        return broker.queue(name)
+    close = get_close_matches(name, found, 3)
+    hint = f"did you mean {' or '.join(close)}? If not, " if close else ""
+    raise ConfigError(f"there is no queue {name!r}: {hint}create it with: marq queue create {name}")
+
+
+def duration(text: str) -> Duration:
+    """A duration as it is typed: a bare number is seconds, as everywhere."""
+    return float(text) if text.replace(".", "", 1).isdecimal() else text

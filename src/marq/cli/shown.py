@@ -1,0 +1,114 @@
+"""Messages and queues as commands show them: plain values for JSON, short text for eyes."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+
+import marq
+from marq.core import duration
+from marq.core.catalog import QueueDefinition
+from marq.core.stored import Stored
+from marq.message import moment
+
+Value = dict[str, Any]
+_WIDTH = 60
+
+
+def line(value: Any) -> str:
+    """One line of JSON."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def text_or_base64(data: bytes | None) -> str | Value | None:
+    """Bytes as JSON: text where they are UTF-8, `{"base64": ...}` where they are not."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _headers(headers: Mapping[str, bytes | None]) -> Value:
+    return {name: text_or_base64(value) for name, value in headers.items()}
+
+
+def delivery(found: marq.Delivery[Any]) -> Value:
+    """What a delivery is, payload last."""
+    return {
+        "message_id": found.message_id,
+        "attempt": found.attempt,
+        "sent_at": found.sent_at.isoformat(timespec="milliseconds"),
+        "key": text_or_base64(found.key),
+        "headers": _headers(found.headers),
+        "payload": text_or_base64(found.raw),
+    }
+
+
+def stored(found: Stored) -> Value:
+    """What a message is that waits in a log, payload last."""
+    meta = found.meta()
+    due_ms = meta.due_at(found.at_ms)
+    return {
+        "message_id": found.message_id(),
+        "attempt": meta.attempt,
+        "sent_at": moment(meta.sent_ms or found.at_ms).isoformat(timespec="milliseconds"),
+        "due": moment(due_ms).isoformat(timespec="milliseconds") if due_ms else None,
+        "key": text_or_base64(found.key),
+        "headers": _headers(dict(found.user_headers())),
+        "payload": text_or_base64(found.value or b""),
+    }
+
+
+def sent(found: marq.Sent) -> Value:
+    """Where a message is that was sent."""
+    return {
+        **asdict(found),
+        "due": found.due.isoformat(timespec="milliseconds") if found.due else None,
+    }
+
+
+def sent_text(found: marq.Sent) -> str:
+    """The same for eyes: the id, and the place where that is another name for it."""
+    place = f"{found.topic}:{found.partition}:{found.offset}"
+    there = "" if place == found.message_id else f" at {place}"
+    due = f", due {found.due.isoformat(timespec='milliseconds')}" if found.due else ""
+    return f"{found.message_id}{there}{due}"
+
+
+def definition(name: str, found: QueueDefinition) -> Value:
+    """A queue's options as they are written: durations as text."""
+    options: Value = {"name": name}
+    for field, value in msgspec.structs.asdict(found).items():
+        if field.endswith("_ms"):
+            options[field.removesuffix("_ms")] = _durations(value)
+        elif field != "purged":
+            options[field] = value
+    return options
+
+
+def _durations(value: int | tuple[int, ...] | None) -> Any:
+    if value is None:
+        return None
+    return [duration.text(v) for v in value] if isinstance(value, tuple) else duration.text(value)
+
+
+def cell(value: Any) -> str:
+    """A value in a table: short, on one line."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return " to ".join(value)
+        case {"base64": str(encoded)}:
+            return f"base64 {encoded}"[:_WIDTH]
+    text = " ".join(str(value).split())
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
