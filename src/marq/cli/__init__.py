@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from marq.cli import config, demo, messages, queues, runtime
+from marq.cli import config, demo, messages, queues, runtime, worker
 
 app = typer.Typer(
     name="marq",
@@ -23,6 +23,7 @@ app.command()(demo.demo)
 app.command()(messages.send)
 app.command()(messages.receive)
 app.command()(messages.peek)
+app.command()(worker.worker)
 app.add_typer(queues.app, name="queue")
 app.add_typer(config.app, name="config")
 

@@ -1,0 +1,26 @@
+"""What marq logs, readable on a terminal: the message and what it carries."""
+
+from __future__ import annotations
+
+import logging
+
+_FORMAT = "%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s"
+_ITS_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class Formatter(logging.Formatter):
+    """Adds the `extra` of a record as name=value."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        extra = (f" {name}={it}" for name, it in vars(record).items() if name not in _ITS_OWN)
+        return super().formatMessage(record) + "".join(extra)
+
+
+def show() -> None:
+    """Log to standard error, unless the program has set logging up itself."""
+    root = logging.getLogger()
+    if not root.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(Formatter(_FORMAT))
+        root.addHandler(handler)
+        root.setLevel(logging.INFO)
