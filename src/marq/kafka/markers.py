@@ -181,13 +181,18 @@ class Markers:
         with lane.lock:
             for _ in range(min(len(lane.dirty), _HANDOUTS_A_RECORD)):
                 batch.take(lane.dirty.popleft())
-        # Holds first: a message retried here and begun again must be held before it is begun.
+        # Begun, held, begun again, in this order: a begun that came after the hold that settles
+        # it would take the message back into a lease.
+        self._write_progress(lane, batch.first)
         if batch.held:
             hold = Hold(tuple(batch.held))
             self.write(lane, hold, lambda at_ms: self._held(lane, batch.holding, at_ms))
-        if batch.steps:
-            progress = Progress(tuple(batch.all_steps()))
-            self.write(lane, progress, lambda at_ms: self._progressed(lane, batch.items, at_ms))
+        self._write_progress(lane, batch.rest)
+
+    def _write_progress(self, lane: Lane, steps: _Steps) -> None:
+        if steps.items:
+            progress = Progress(steps.in_order())
+            self.write(lane, progress, lambda at_ms: self._progressed(lane, steps.items, at_ms))
 
     def _progressed(self, lane: Lane, items: list[_Item], at_ms: int | None) -> None:
         for item in items:
@@ -277,12 +282,29 @@ class _Item:
         self.receipt = receipt
 
 
+class _Steps:
+    """What one progress record says."""
+
+    def __init__(self) -> None:
+        self._steps: dict[ClaimId, tuple[int, list[Begun]]] = {}
+        self.items: list[_Item] = []
+
+    def add(self, item: _Item, ended: int, begun: Begun | None) -> None:
+        claim = item.handout.claim.claim.id
+        known, started = self._steps.get(claim, (0, []))
+        self._steps[claim] = (known | ended, [*started, begun] if begun else started)
+        self.items.append(item)
+
+    def in_order(self) -> tuple[Step, ...]:
+        steps = sorted(self._steps.items())
+        return tuple(Step(claim, ended, tuple(begun)) for claim, (ended, begun) in steps)
+
+
 class _Batch:
     """What one flush of a lane writes."""
 
     def __init__(self) -> None:
-        self.steps: dict[ClaimId, tuple[int, list[Begun]]] = {}
-        self.items: list[_Item] = []
+        self.first, self.rest = _Steps(), _Steps()
         self.held: list[Held] = []
         self.holding: list[_Item] = []
 
@@ -294,14 +316,11 @@ class _Batch:
         if held:
             self.held += held
             self.holding.append(_Item(handout, leaving, False, receipt))
+        if begun and held:
+            self.first.add(_Item(handout, 0, True, receipt), 0, begun)
+            begun = None
         if ended or begun:
-            claim = handout.claim.claim.id
-            known, started = self.steps.get(claim, (0, []))
-            self.steps[claim] = (known | mask, [*started, begun] if begun else started)
-            self.items.append(_Item(handout, len(ended), begun is not None, receipt))
-
-    def all_steps(self) -> list[Step]:
-        return [Step(c, ended, tuple(begun)) for c, (ended, begun) in sorted(self.steps.items())]
+            self.rest.add(_Item(handout, len(ended), begun is not None, receipt), mask, begun)
 
 
 def _settled(lane: Lane, handout: Handout, count: int) -> None:
