@@ -165,6 +165,7 @@ class Handout:
         if kept_alive:
             self.claim.kept += 1
             self.lane.kept.add(self)
+            self.lane.beat_within(lease_ms - ahead_ms)
         self.mark_dirty()
 
     def split(self, index: int, deadline_ms: int) -> Handout:

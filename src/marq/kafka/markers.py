@@ -50,6 +50,7 @@ class Lane:
         self.partition = partition
         self.waiting = markers.waiting
         self.wake = markers._dirty.set
+        self.beat_within = markers.beat_within
         self.clock = markers.clock
         self.lock = threading.Lock()
         self.dirty: deque[Handout] = deque()
@@ -71,7 +72,8 @@ class Markers:
         self._dirty = threading.Event()
         self._closing = False
         self.lanes = [Lane(n, self) for n in range(partitions)]
-        self._in_flight = 0
+        self._next_beat = 0.0
+        self._beating = threading.Lock()
         self._threads = [
             threading.Thread(target=self._report, name="marq-markers", daemon=True),
             threading.Thread(target=self._flush_when_dirty, name="marq-flusher", daemon=True),
@@ -159,15 +161,16 @@ class Markers:
     # Progress, coalesced.
 
     def _flush_when_dirty(self) -> None:
-        next_beat = time.monotonic() + _BEAT_S
         while not self._closing:
-            self._dirty.wait(max(0.0, min(next_beat - time.monotonic(), _POLL_S)))
+            self._dirty.wait(max(0.0, min(self._next_beat - time.monotonic(), _POLL_S)))
             self.clock.tick()
             if self._dirty.is_set():
                 time.sleep(FLUSH_S)
                 self.flush_now()
-            if time.monotonic() >= next_beat:
-                next_beat = time.monotonic() + self._beat()
+            if time.monotonic() >= self._next_beat:
+                with self._beating:
+                    self._next_beat = time.monotonic() + _BEAT_S
+                self._beat()
 
     def flush_now(self) -> None:
         """Write what has gathered."""
@@ -222,17 +225,21 @@ class Markers:
 
     # Beats.
 
-    def _beat(self) -> float:
-        """One record for each lane with live claims; returns when the next is wanted."""
-        shortest_ms = PUMP_LEASE_MS
+    def beat_within(self, lease_ms: int) -> None:
+        """Beat soon enough for a lease of that length, to the end a worker counts by."""
+        with self._beating:
+            self._next_beat = min(self._next_beat, time.monotonic() + lease_ms / 4_000)
+
+    def _beat(self) -> None:
+        """One record for each lane with live claims."""
         for lane in self.lanes:
             with lane.lock:
                 claims = [live for live in lane.claims.values() if live.needs_beats]
-                kept = [h for h in lane.kept if h.begun_known]
+                kept = list(lane.kept)
             if claims:
-                self._write_beat(lane, claims, kept)
-            shortest_ms = min([shortest_ms, *(h.lease_ms - h.ahead_ms for h in kept)])
-        return shortest_ms / 4_000
+                self._write_beat(lane, claims, [h for h in kept if h.begun_known])
+            for handout in kept:
+                self.beat_within(handout.lease_ms - handout.ahead_ms)
 
     def _write_beat(self, lane: Lane, claims: list[LiveClaim], kept: list[Handout]) -> None:
         beat = KeepAlive(self.worker, tuple(sorted(live.claim.id.sequence for live in claims)))
