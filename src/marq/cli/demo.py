@@ -1,24 +1,17 @@
-"""`marq demo`: the semantics live in memory, then a real Kafka comes up."""
+"""`marq demo`: the semantics live in memory, then a real Kafka with real worker processes."""
 
 from __future__ import annotations
 
 import logging
-import tempfile
 import time
-from collections import Counter
-from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-import marq
-from marq import embedded
+from marq.cli import demo_kafka, demo_memory
+from marq.cli.demo_stage import console, say
 from marq.cli.errors import clear_errors
-from marq.testing import crash_workers
-
-_console = Console(highlight=False, soft_wrap=True)
 
 
 def demo(
@@ -31,104 +24,8 @@ def demo(
     with clear_errors():
         started = time.monotonic()
         summary = Table("what", "seen", title="summary", title_justify="left")
-        in_memory(summary)
+        demo_memory.in_memory(summary)
         if not memory_only:
-            on_kafka(summary)
-        _console.print(summary)
-        _say(f"done in {time.monotonic() - started:.0f} s")
-
-
-def in_memory(summary: Table) -> None:
-    """Acks in any order, a dead worker, retries, a dead letter, a delay: hours go by at once."""
-    _title("In memory: the semantics, with a clock that can be moved")
-    with marq.connect("memory://") as broker:
-        orders = broker.queue("orders", lease="30s", max_attempts=3, backoff=("1s", "1m"))
-        _acks_in_any_order(orders, summary)
-        _dead_worker(broker, orders, summary)
-        _poison(broker, orders, summary)
-        _delayed(broker, orders, summary)
-
-
-def _acks_in_any_order(orders: marq.Queue[object], summary: Table) -> None:
-    orders.send_many([{"order": number} for number in range(5)])
-    deliveries = orders.receive(max=5)
-    for delivery in reversed(deliveries):
-        delivery.ack()
-    numbers = [delivery.payload for delivery in reversed(deliveries)]
-    _say(f"5 messages acked one by one, in reverse: {numbers}")
-    summary.add_row("messages acked alone, in any order", f"{len(deliveries)} of 5")
-
-
-def _dead_worker(broker: marq.Broker, orders: marq.Queue[object], summary: Table) -> None:
-    orders.send({"order": "with a worker that dies"})
-    [lost] = orders.receive()
-    crash_workers(broker)
-    _say(f"a worker took {lost.message_id} and died; 30 s later ...")
-    broker.clock.advance("30s")
-    [again] = orders.receive()
-    again.ack()
-    _say(f"... it came back by itself: attempt {again.attempt}, acked")
-    try:
-        lost.ack()
-    except marq.LeaseLost as error:
-        _say(f"the dead worker's ack is refused: {error}")
-    summary.add_row("redelivered after its worker died", f"attempt {again.attempt}")
-
-
-def _poison(broker: marq.Broker, orders: marq.Queue[object], summary: Table) -> None:
-    handled: Counter[str] = Counter()
-
-    @orders.handler(concurrency=4)
-    def charge(order: dict[str, str]) -> None:
-        handled[order["order"]] += 1
-        if order["order"] == "poison":
-            raise ValueError("cannot be charged")
-
-    orders.send_many([{"order": "fine"}, {"order": "poison"}, {"order": "fine too"}])
-    while not orders.dead_letters.list():
-        broker.run(orders, until_idle=True)
-        broker.clock.advance("1m")
-    [letter] = orders.dead_letters.list()
-    _say(f"handled: {dict(handled)}")
-    _say(f"dead letter: {letter.payload} after {letter.attempts} attempts: {letter.reason}")
-    for past in letter.history:
-        _say(f"  attempt {past.attempt}: {past.reason}")
-    summary.add_row("dead letter with its history", f"{letter.attempts} attempts, its own alone")
-    orders.dead_letters.discard()
-
-
-def _delayed(broker: marq.Broker, orders: marq.Queue[object], summary: Table) -> None:
-    broker.clock.freeze()
-    orders.send({"order": "later"}, delay="10m")
-    broker.clock.advance(599.999)
-    early = orders.receive()
-    broker.clock.advance("1ms")
-    [on_time] = orders.receive()
-    on_time.ack()
-    _say(f"delayed by 10m: 1 ms before {len(early)} handed out, at 10m sharp 1")
-    summary.add_row("delayed message", "on the millisecond, never early")
-
-
-def on_kafka(summary: Table) -> None:
-    """Start a real broker in a directory of its own, look at it, stop it."""
-    _title("A real Kafka broker, as a child process")
-    with tempfile.TemporaryDirectory(prefix="marq-demo-") as directory:
-        started = time.monotonic()
-        runtime = embedded.start(Path(directory) / "runtime")
-        try:
-            took = time.monotonic() - started
-            _say(f"took messages after {took:.1f} s at {runtime.bootstrap_servers}")
-            found = embedded.status(runtime.directory)
-            _say(f"Kafka {found.kafka_version}, {found.status}, pid {found.brokers[0].pid}")
-            summary.add_row(f"Kafka {found.kafka_version}", f"{found.status}, up in {took:.1f} s")
-        finally:
-            runtime.stop()
-        _say("stopped; `marq up` starts one that stays")
-
-
-def _title(text: str) -> None:
-    _console.rule(f"[bold]{text}", align="left")
-
-
-def _say(text: str) -> None:
-    _console.print(f"  {text}", markup=False)
+            demo_kafka.on_kafka(summary)
+        console.print(summary)
+        say(f"done in {time.monotonic() - started:.0f} s")
