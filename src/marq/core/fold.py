@@ -90,7 +90,7 @@ def _claim(state: State, offset: int, claim: Claim) -> None:
         kept_alive=True,
     )
     restated = Restated(claim.id, claim.source, claim.runs, (part,))
-    opening.open_claim(state, offset, restated, claim.start)
+    opening.open_claim(state, offset, restated, claim.start, offset)
 
 
 # Progress, beats and holds: what moves and what ends.
@@ -219,19 +219,27 @@ def _hold_claimed(state: State, claim: OpenClaim, held: Held, by_tracker: bool) 
 
 
 def _restate(state: State, offset: int, restate: Restate) -> None:
+    known_at = max(0, restate.as_of - 1)
     for claim in restate.claims:
         known = state.claims.get(claim.id)
         if known is None:
             # Built anew from a trimmed log, or it ended after the tracker looked: then its
             # offsets count as claimed and it opens nothing.
-            opening.open_claim(state, offset, claim, claim.runs[0][0])
+            opening.open_claim(state, offset, claim, claim.runs[0][0], known_at)
         elif known.named_at < restate.as_of:
-            known.parts = [replace(part) for part in claim.parts]
-            known.marked &= known.open
-            known.stated_at = known.named_at = offset
-            known.stated_ms = state.clock_ms
+            _adopt(state, offset, known, claim.parts)
+            known.named_at = known_at
     for ended in restate.ended:
         opening.end_runs(state, offset, ended)
+
+
+def _adopt(state: State, offset: int, known: OpenClaim, parts: tuple[Part, ...]) -> None:
+    """Start over from this statement; not if it would open again what has ended."""
+    if any(part.indexes & ~known.open for part in parts):
+        return
+    known.parts = [replace(part) for part in parts]
+    known.marked &= known.open
+    known.stated_at, known.stated_ms = offset, state.clock_ms
 
 
 def _tick(state: State, offset: int, tick: Tick) -> None:

@@ -14,14 +14,17 @@ from marq.core.runs import Runs
 from marq.core.state import Claimed, OpenClaim, State
 
 
-def open_claim(state: State, offset: int, claim: Restated, start: int) -> None:
-    """Open what of the claim may open: what has ended never opens again."""
+def open_claim(state: State, offset: int, claim: Restated, start: int, known_at: int) -> None:
+    """Open what of the claim may open: what has ended never opens again.
+
+    `known_at` is the last record it knows of: itself, or what a restatement was made from.
+    """
     ever = _ever_claimed(state, claim.source)
     if ever is None:
         return
     end = claimed.end(claim.runs)
     parts = [replace(part) for part in claim.parts]
-    opened = OpenClaim(claim.id, claim.source, claim.runs, parts, offset, state.clock_ms, offset)
+    opened = OpenClaim(claim.id, claim.source, claim.runs, parts, offset, state.clock_ms, known_at)
     if ever.meets(start, end):  # rarely: most claims are all new
         opened.close(_seen(ever, claim.runs) & ~_still_open(state, opened))
         _pair(state, opened)

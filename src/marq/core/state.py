@@ -27,8 +27,8 @@ class OpenClaim(Struct, gc=False):
     """Offset of its last full statement: the log is needed from there."""
     stated_ms: int
     named_at: int
-    """Offset of the last record that named it or changed it: a restatement made before is out of
-    date."""
+    """Offset of the last record that named it or changed it, or that a restatement of it knew of: a
+    restatement made before is out of date."""
     marked: int = 0
     """Indexes emitted and not heard of since."""
     twins: tuple[ClaimId, ...] = ()
