@@ -59,10 +59,13 @@ class History:
         """Until chance is used up."""
         for _ in range(3):
             self.world.send()
-        while self.chance.left():
-            self._happenings[self.chance.pick(self._weights)][1]()
-            self.world.check()
-        note("\n".join(self.world.story))
+        try:
+            while self.chance.left():
+                self._happenings[self.chance.pick(self._weights)][1]()
+                self.world.check()
+            self.world.check_rebuilt()
+        finally:
+            note("\n".join(self.world.story))
 
     def much_lands(self) -> None:
         for _ in range(4):
@@ -129,11 +132,7 @@ class History:
 @tried(4)
 @given(chances(900))
 def test_nothing_is_lost_and_nothing_is_acted_on_twice(chance: Chance) -> None:
-    history = History(chance)
-
-    history.run()
-
-    history.world.check_rebuilt()
+    History(chance).run()
 
 
 @tried(2)

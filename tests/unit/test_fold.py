@@ -470,6 +470,33 @@ def test_a_restatement_is_out_of_date_once_the_claim_was_sent_again() -> None:
     assert deadline(fold(State(), log.records[start:]), claim) == 60_010
 
 
+def test_of_two_restatements_on_their_way_the_one_that_knows_more_counts() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[7], lease_ms=1_000, at=0)
+    first = restatement(log.folded(), older_than_ms=0)
+    start = log.begun(claim, [7], lease_ms=60_000, at=10)
+    second = restatement(log.folded(), older_than_ms=0)
+    log.append(first, at=20)
+    log.append(second, at=30)
+
+    original = log.folded()
+    rebuilt = fold(State(), log.records[start:])
+
+    assert needed_from(original) == start + 2
+    assert deadline(rebuilt, claim) == deadline(original, claim) == 60_010
+
+
+def test_a_restatement_never_opens_what_has_ended_even_by_a_state_that_did_not_know() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[7, 8], at=0)
+    log.acked(claim, [7], at=10)
+    ignorant = fold(State(), [record for record in log if record.offset != len(log.records) - 1])
+    ignorant.next_offset = len(log.records)
+    log.append(restatement(ignorant, older_than_ms=0), at=20)
+
+    assert open_offsets(log.folded()) == [8]
+
+
 def test_a_state_built_anew_knows_the_old_claims_and_what_had_ended() -> None:
     log = MarkersLog()
     claim = log.claim(offsets=[7, 8], lease_ms=60_000, at=0)
