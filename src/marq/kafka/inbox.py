@@ -188,6 +188,8 @@ class KafkaInbox:
             self._chunks.popleft()
         if live.lapse_ms <= terms.now_ms:  # the process slept: someone else has them by now
             self.waiting -= len(indexes)
+            with live.lane.lock:
+                live.leave(len(indexes), unbegun=len(indexes))
             return []
         messages = live.messages
         if definition.ttl_ms is not None or definition.purged:
@@ -223,6 +225,8 @@ class KafkaInbox:
         self.waiting -= 1
         lapse_ms = live.lapse_ms if ticket.begin_by_ms is None else ticket.begin_by_ms
         if lapse_ms <= terms.now_ms:
+            with live.lane.lock:
+                live.leave(1, unbegun=1)
             return  # the process slept, or the wait was too long: it comes back by itself
         if not self._wanted(live, ticket.number, ticket.message, definition, terms, ticket):
             self.waiting += 1
@@ -243,6 +247,9 @@ class KafkaInbox:
                 if handout.begin is not None:
                     handout.begin.result(BEGIN_S)
             except (QueueError, TimeoutError):
+                with handout.lane.lock:  # not beaten, or it would be kept from everyone
+                    handout.leave(1)
+                    handout.claim.leave(1)
                 continue
             found.append(KafkaDelivery(handout, ticket.number, ticket.message))
         return found

@@ -54,6 +54,13 @@ class LiveClaim:
     def needs_beats(self) -> bool:
         return self.unbegun > 0 or self.kept > 0
 
+    def leave(self, count: int, unbegun: int = 0) -> None:
+        """That many of its messages are no longer this process's; the lane's lock is held."""
+        self.left -= count
+        self.unbegun -= unbegun
+        if self.left == 0:
+            self.lane.claims.pop(self.claim.id.sequence, None)
+
 
 class Handout:
     """Messages of one claim handed out together: one lease, one receipt for what settles

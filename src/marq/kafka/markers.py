@@ -333,9 +333,7 @@ class _Batch:
 def _settled(lane: Lane, handout: Handout, count: int) -> None:
     """Count what has left a claim; the lane's lock is held."""
     handout.leave(count)
-    handout.claim.left -= count
-    if handout.claim.left == 0:
-        lane.claims.pop(handout.claim.claim.id.sequence, None)
+    handout.claim.leave(count)
 
 
 def _answer(receipt: Answer[None], handout: Handout, in_time: bool) -> None:
