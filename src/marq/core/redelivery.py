@@ -103,13 +103,18 @@ def _copied(stored: Stored, meta: Meta, context: Context) -> Outcome:
     return Outcome(Fate.COPIED, _record(context.queue, stored.partition, stored, straight))
 
 
-def given_back(stored: Stored, queue: str) -> Outgoing:
-    """The copy a worker writes of what it was handed and does not want: nothing is counted."""
+def given_back(stored: Stored, queue: str, attempt: int = 1, due_ms: int = 0) -> Outgoing:
+    """The copy a worker writes of what it was handed and does not want: nothing is counted.
+
+    Retries that stayed in the worker are not in the record: it says which attempt is next, and
+    when that is due.
+    """
     meta = stored.meta()
     copy = replace(
         _kept(stored, queue),
         queue=meta.queue,
-        due_ms=meta.due_at(stored.at_ms),
+        attempt=max(attempt, meta.attempt),
+        due_ms=max(due_ms, meta.due_at(stored.at_ms)),
         copies=meta.copies + 1,
     )
     return _record(stored.topic, stored.partition, stored, copy)

@@ -19,13 +19,14 @@ from marq.core.header import PLAIN, Meta
 from marq.core.marker import Action, Held
 from marq.core.redelivery import EXPIRED, STRAIGHT_MS
 from marq.core.stored import Outgoing, is_void
-from marq.errors import QueueError
+from marq.errors import NotConnected, QueueError
 from marq.kafka.answers import Answer
 from marq.kafka.delivery import KafkaDelivery, stored
 from marq.kafka.live import Handout, LiveClaim
 from marq.message import Delivery, Retry
 from marq.receipt import Receipt
 
+GIVE_BACK_S = 30.0
 BEGIN_S = 5.0
 """How long a hand-out waits for the log to take the begun of a later attempt."""
 
@@ -325,34 +326,41 @@ class KafkaInbox:
     def give_back(self, handout: Handout, index: int, message: Any) -> Receipt[None]:
         """Let someone else have it: the copy first, then the end; a crash between the two
         delivers it twice."""
-        self._write(redelivery.given_back(stored(message), self.queue)).result(30)
+        copy = redelivery.given_back(stored(message), self.queue, handout.attempt)
+        _wait_for(self._write(copy), time.monotonic() + GIVE_BACK_S)
         return handout.end(index)
 
     # Closing.
 
     def give_back_waiting(self) -> None:
         """Give back what was not handed out."""
+        left = self._empty()
+        copies = [
+            self._write(redelivery.given_back(stored(t.message), self.queue, t.attempt, t.due_ms))
+            for t in left
+        ]
+        until = time.monotonic() + GIVE_BACK_S
+        for ticket, copy in zip(left, copies, strict=True):
+            _wait_for(copy, until)
+            Handout(self, ticket.live, 0, 1, 1).end(ticket.number)
+
+    def _empty(self) -> list[Ticket]:
+        """Take everything out; nothing of it is beaten any more, so that what cannot be given
+        back comes back by itself."""
         with self.changed:
-            chunks, tickets = list(self._chunks), self._tickets
+            left = [
+                Ticket(0, 0, chunk.live, i, chunk.live.messages[i], 1, None)
+                for chunk in self._chunks
+                for i in chunk.indexes[chunk.next :]
+            ]
+            left += self._tickets
             self._chunks.clear()
             self._tickets = []
             self.waiting = 0
-        left = [
-            (chunk.live, i, chunk.live.messages[i])
-            for chunk in chunks
-            for i in chunk.indexes[chunk.next :]
-        ]
-        left += [(ticket.live, ticket.number, ticket.message) for ticket in tickets]
-        copies = [
-            (live, i, self._write(redelivery.given_back(stored(message), self.queue)))
-            for live, i, message in left
-        ]
-        for live, index, receipt in copies:
-            receipt.result(30)
-            handout = Handout(self, live, 0, 1, 1)
-            with live.lane.lock:
-                live.unbegun -= 1
-            handout.end(index)
+        for ticket in left:
+            with ticket.live.lane.lock:
+                ticket.live.unbegun -= 1
+        return left
 
     def fail(self, error: QueueError) -> None:
         """Nothing more will come: whoever waits is told why."""
@@ -373,6 +381,14 @@ class _Terms(NamedTuple):
     kept_alive: bool
     wanted: Any
     now_ms: int
+
+
+def _wait_for(copy: Receipt[Any], until: float) -> None:
+    """Wait until a copy is in the log."""
+    try:
+        copy.result(max(0.0, until - time.monotonic()))
+    except TimeoutError:
+        raise NotConnected("not given back: no broker takes the copy") from None
 
 
 def _mask(indexes: range | list[int]) -> int:
