@@ -167,6 +167,7 @@ class Pump:
         for place in partitions:
             self._pending[place.partition] = deque()
             self._positions.pop(place.partition, None)
+        self._paused = False  # the new ones are not
         consumer.incremental_assign(partitions)
         self._joined.set()
 
