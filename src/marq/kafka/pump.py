@@ -84,6 +84,8 @@ class Pump:
         self._answered = threading.Event()
         """Some claim was answered since the pump looked last."""
         self._paused = False
+        self._refused = False
+        """The last commit was refused: a rebalance may wait to be served."""
         self._joined = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=f"marq-pump-{queue}", daemon=True)
@@ -201,7 +203,7 @@ class Pump:
     def _pump(self) -> None:
         self._commit_answered()
         room = self._prefetch.room(self._inbox, self._in_flight())
-        if room <= 0 and self._in_flight():
+        if room <= 0 and self._in_flight() and not self._refused:
             self._answered.wait(_IDLE_POLL_S)
             return
         if room <= 0 and self._pending:
@@ -354,11 +356,14 @@ class Pump:
             TopicPartition(self.queue, number, claims[-1].end) for number, claims in ready.items()
         ]
         try:
-            self._consumer.commit(offsets=offsets, asynchronous=False)
+            done = self._consumer.commit(offsets=offsets, asynchronous=False)
+            errors = [place.error for place in done or () if place.error is not None]
         except KafkaException as error:
-            self._commit_failed(error.args[0])
-            return False
-        return True
+            errors = [error.args[0]]
+        self._refused = bool(errors)
+        if errors:
+            self._commit_failed(errors[0])
+        return not errors
 
     def _commit_failed(self, error: KafkaError) -> None:
         """A stale epoch or a broker that is away: again, while the partition is ours. A rebalance
