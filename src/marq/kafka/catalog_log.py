@@ -12,9 +12,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from marq.core import catalog, names
 from marq.core.catalog import Catalog, Entry
+from marq.errors import NotConnected
 from marq.kafka.admin import patiently, refusal, unreachable
 
 log = logging.getLogger("marq.kafka")
+
+_RECENT_S = 1.0
+"""How long a look at a catalog that is known already may take."""
 
 
 class CatalogLog:
@@ -37,29 +41,35 @@ class CatalogLog:
     def recent(self, age_s: float = 1.0) -> Catalog:
         """The catalog as it was at most `age_s` ago."""
         if time.monotonic() - self._read_at > age_s:
-            self.read()
+            try:
+                self.read(_RECENT_S if self._read_at else self._timeout_s)
+            except NotConnected:  # what is known goes on while no broker answers
+                if not self._read_at:
+                    raise
+                self._read_at = time.monotonic()
         return self._catalog
 
-    def read(self) -> Catalog:
+    def read(self, timeout_s: float | None = None) -> Catalog:
         """The catalog, read to the log's end now."""
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
         with self._lock:
             try:
-                self._follow(patiently(self._end, self._timeout_s))
+                self._follow(patiently(lambda: self._end(timeout_s), timeout_s), timeout_s)
             except KafkaException as error:
                 raise refusal(error, self._servers) from None
             self._read_at = time.monotonic()
             return self._catalog
 
-    def _end(self) -> int:
+    def _end(self, timeout_s: float) -> int:
         place = TopicPartition(names.CATALOG, 0)
-        _, end = self._reader.get_watermark_offsets(place, timeout=self._timeout_s)
+        _, end = self._reader.get_watermark_offsets(place, timeout=timeout_s)
         return int(end)
 
     def append(self, entry: Entry) -> bool:
         """Append a change; True if it is the one that won."""
         with self._lock:
             self._own = self._write(catalog.encode(entry), entry.name)
-            self._follow(self._own + 1)
+            self._follow(self._own + 1, self._timeout_s)
             return self._own_won
 
     def _write(self, value: bytes, key: str) -> int:
@@ -80,9 +90,9 @@ class CatalogLog:
             raise unreachable(self._servers)
         return where[0]
 
-    def _follow(self, end: int) -> None:
+    def _follow(self, end: int, timeout_s: float) -> None:
         """Apply the records below `end`."""
-        until = time.monotonic() + self._timeout_s
+        until = time.monotonic() + timeout_s
         while self._next < end:
             if time.monotonic() > until:
                 raise unreachable(self._servers)
