@@ -85,10 +85,12 @@ def main() -> None:
     reports: Reports = queue.SimpleQueue()
     teller = threading.Thread(target=tell, args=(reports,), daemon=True)
     teller.start()
-    with marq.connect(f"kafka://{plan.servers}", drain_timeout=plan.drain) as broker:
-        with broker.worker(*handle_all(broker, plan, reports)) as worker:
-            say("ready")
-            worker.wait()
+    with (
+        marq.connect(f"kafka://{plan.servers}", drain_timeout=plan.drain) as broker,
+        broker.worker(*handle_all(broker, plan, reports)) as worker,
+    ):
+        say("ready")
+        worker.wait()
     reports.put(None)
     teller.join()
     say("ended")

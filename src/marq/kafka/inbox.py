@@ -74,9 +74,11 @@ class KafkaInbox:
         self.changed = threading.Condition()
         self._chunks: deque[Chunk] = deque()
         self._tickets: list[Ticket] = []
+        self._later: list[Ticket] = []
+        """Not yet due: a room of their own, so that they keep nobody waiting."""
         self._arrival = count()
         self.waiting = 0
-        """Messages in it."""
+        """Messages in it that are due."""
         self.taken_at = time.monotonic()
         self.takers = 0
         self.wanted = 0
@@ -103,14 +105,25 @@ class KafkaInbox:
                 )
             for index, meta in found.items():
                 self._add_ticket(live, index, meta)
-            self.waiting += len(live.messages)
+            self.waiting += len(live.messages) - len(found)
+            self._move_due(self._now_ms())
             self.changed.notify_all()
 
     def _add_ticket(self, live: LiveClaim, index: int, meta: Meta) -> None:
         message = live.messages[index]
         due_ms = meta.due_at(message.timestamp()[1])
         ticket = Ticket(due_ms, next(self._arrival), live, index, message, meta.attempt, None)
-        heappush(self._tickets, ticket)
+        heappush(self._later, ticket)
+
+    @property
+    def later(self) -> int:
+        """Messages in it that are not yet due."""
+        return len(self._later)
+
+    def _move_due(self, now_ms: int) -> None:
+        while self._later and self._later[0].due_ms <= now_ms:
+            heappush(self._tickets, heappop(self._later))
+            self.waiting += 1
 
     # Handing out.
 
@@ -155,8 +168,8 @@ class KafkaInbox:
         if left <= 0 or self._closed:
             return False
         self.starved = True
-        if self._tickets:
-            left = min(left, max(0.001, (self._tickets[0].due_ms - self._now_ms()) / 1_000))
+        if self._later:
+            left = min(left, max(0.001, (self._later[0].due_ms - self._now_ms()) / 1_000))
         self.changed.wait(left)
         return True
 
@@ -171,7 +184,8 @@ class KafkaInbox:
         terms = _Terms(lease_ms, handing.kept_alive, handing.wanted, now_ms)
         begun: list[tuple[Handout, Ticket]] = []
         found: list[Delivery[Any]] = []
-        while self._tickets and self._tickets[0].due_ms <= now_ms and len(begun) < limit:
+        self._move_due(now_ms)
+        while self._tickets and len(begun) < limit:
             self._begin_ticket(heappop(self._tickets), definition, terms, begun)
         while self._chunks and len(found) + len(begun) < limit:
             found += self._slice(limit - len(found) - len(begun), definition, terms)
@@ -312,8 +326,7 @@ class KafkaInbox:
 
     def _add_again(self, ticket: Ticket) -> None:
         with self.changed:
-            heappush(self._tickets, ticket)
-            self.waiting += 1
+            heappush(self._later, ticket)
             self.changed.notify_all()
 
     def extend(self, delivery: KafkaDelivery[Any], duration_ms: int) -> Receipt[None]:
@@ -353,9 +366,9 @@ class KafkaInbox:
                 for chunk in self._chunks
                 for i in chunk.indexes[chunk.next :]
             ]
-            left += self._tickets
+            left += self._tickets + self._later
             self._chunks.clear()
-            self._tickets = []
+            self._tickets, self._later = [], []
             self.waiting = 0
         for ticket in left:
             with ticket.live.lane.lock:
