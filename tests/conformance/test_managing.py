@@ -69,7 +69,9 @@ def test_different_options_are_refused_with_their_difference(
 def test_queues_lists_all_names(world: World) -> None:
     names = sorted([world.queue().name, world.queue().name])
 
-    assert world.reconnect().queues() == names
+    found = world.reconnect().queues()
+
+    assert [name for name in found if name in names] == names
 
 
 def test_an_update_counts_for_everyone_from_now_on(world: World) -> None:

@@ -271,12 +271,12 @@ class QueueEnd:
     def take(self, limit: int, wait_s: float, handing: Handing) -> list[Delivery[Any]]:
         pump, inbox = self._kafka.pump(self._queue)
         if not pump.joined:
-            self._join(pump, inbox)
+            self._join(pump, inbox, limit)
         return inbox.take(limit, wait_s, handing)
 
-    def _join(self, pump: Pump, inbox: KafkaInbox) -> None:
+    def _join(self, pump: Pump, inbox: KafkaInbox, limit: int) -> None:
         """Wait for partitions, and for what lies in them already."""
-        with inbox.wanting():
+        with inbox.wanting(limit):
             if pump.wait_until_joined(self._kafka.connect_timeout_s):
                 inbox.wait_for_first(_FIRST_S)
 

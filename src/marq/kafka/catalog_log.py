@@ -14,6 +14,7 @@ from marq.core import catalog, names
 from marq.core.catalog import Catalog, Entry
 from marq.errors import NotConnected
 from marq.kafka.admin import patiently, refusal, unreachable
+from marq.kafka.clients import take
 
 log = logging.getLogger("marq.kafka")
 
@@ -96,7 +97,7 @@ class CatalogLog:
         while self._next < end:
             if time.monotonic() > until:
                 raise unreachable(self._servers)
-            for message in self._reader.consume(1_000, timeout=0.2):
+            for message in take(self._reader, 1_000, 0.2):
                 if message.error() is None:
                     self._apply(message)
 

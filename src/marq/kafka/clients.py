@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 
 from marq.core import names
 from marq.kafka.config import Config
@@ -18,3 +19,11 @@ def warm_producer(settings: Config) -> Producer:
     with contextlib.suppress(KafkaException):  # away: the first send will tell, or wait
         producer.list_topics(names.CATALOG, timeout=_WARM_S)
     return producer
+
+
+def take(consumer: Consumer, limit: int, wait_s: float) -> list[Any]:
+    """What is there, waiting only for the first: `consume` waits until it has as many as asked."""
+    batch: list[Any] = consumer.consume(1, wait_s)
+    if batch and limit > 1:
+        batch += consumer.consume(limit - 1, 0)
+    return batch

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 
 WINDOW_S = 60.0
+FIRST_S = 5.0
+"""How long whoever asks first waits for the first sample."""
 
 
 class BrokerClock:
@@ -18,9 +21,8 @@ class BrokerClock:
 
     def __init__(self) -> None:
         self._samples: dict[int, deque[tuple[float, float]]] = {}
-        self._ahead_ms = time.time() * 1_000 - time.monotonic() * 1_000 - 3_600_000
-        """Before the first sample: an hour behind the local clock. Nothing is handed out before a
-        claim was acknowledged, and that is a sample."""
+        self._ahead_ms = 0.0
+        self._sampled = threading.Event()
         self.recent_ms = 0
         """What `now_ms` said a moment ago: for what happens once a message."""
 
@@ -36,11 +38,19 @@ class BrokerClock:
         while samples[0][0] < now - WINDOW_S:
             samples.popleft()
         self._ahead_ms = min(found[0][1] for found in self._samples.values())
+        self._sampled.set()
 
     def tick(self) -> None:
         """Bring `recent_ms` up to date; called every tenth of a second at least."""
-        self.recent_ms = self.now_ms()
+        self.recent_ms = self.known_ms() or 0
 
     def now_ms(self) -> int:
-        """The append time of a record written now; at most that."""
+        """The append time of a record written now; at most that. 0: no broker has answered."""
+        self._sampled.wait(FIRST_S)
+        return self.known_ms() or 0
+
+    def known_ms(self) -> int | None:
+        """The same without waiting; None: no broker has answered yet."""
+        if not self._sampled.is_set():
+            return None
         return int(time.monotonic() * 1_000 + self._ahead_ms)

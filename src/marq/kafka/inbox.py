@@ -26,6 +26,7 @@ from marq.kafka.live import Handout, LiveClaim
 from marq.message import Delivery, Retry
 from marq.receipt import Receipt
 
+_LOOK_S = 0.5
 GIVE_BACK_S = 30.0
 BEGIN_S = 5.0
 """How long a hand-out waits for the log to take the begun of a later attempt."""
@@ -156,9 +157,7 @@ class KafkaInbox:
     def wait_for_first(self, timeout_s: float) -> None:
         """Wait until there is something, or there would be by now."""
         with self.changed:
-            self.wanted += 1
             self.changed.wait_for(lambda: self.waiting or self.failure, timeout_s)
-            self.wanted -= 1
 
     def _wait(self, until: float) -> bool:
         """Wait for something to change; False: it is time to give up."""
@@ -168,6 +167,7 @@ class KafkaInbox:
         if left <= 0 or self._closed:
             return False
         self.starved = True
+        left = min(left, _LOOK_S)  # paused, resumed, deleted: the catalog tells, nobody wakes us
         if self._later:
             left = min(left, max(0.001, (self._later[0].due_ms - self._now_ms()) / 1_000))
         self.changed.wait(left)

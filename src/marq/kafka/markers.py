@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
 from marq.core import codec, names
-from marq.core.marker import Begun, ClaimId, Held, Hold, KeepAlive, Marker, Progress, Step
+from marq.core.marker import Begun, ClaimId, Held, Hold, KeepAlive, Marker, Progress, Step, Tick
 from marq.kafka.answers import Answer, Waiting
 from marq.kafka.clients import warm_producer
 from marq.kafka.clock import BrokerClock
@@ -80,6 +80,8 @@ class Markers:
         ]
         for thread in self._threads:
             thread.start()
+        for lane in self.lanes:
+            self.write(lane, Tick(), lambda at_ms: None, again=False)  # asks what time it is
 
     def lane(self, topic: str, partition: int) -> Lane:
         """Where the markers of a source partition go."""
@@ -94,7 +96,7 @@ class Markers:
     def _produce(
         self, lane: Lane, value: bytes, report: Report, again: bool, first_ms: int | None
     ) -> None:
-        sent_ms = self.clock.now_ms()
+        sent_ms = self.clock.known_ms()
 
         def reported(error: KafkaError | None, message: Any) -> None:
             if error is None:

@@ -26,6 +26,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from marq.core.marker import Claim, ClaimId, Source
 from marq.errors import ConfigError, QueueError
+from marq.kafka.clients import take
 from marq.kafka.config import PUMP_LEASE_MS
 from marq.kafka.inbox import KafkaInbox
 from marq.kafka.live import LiveClaim
@@ -215,14 +216,9 @@ class Pump:
         self._poll(max(1, room))
 
     def _poll(self, limit: int) -> None:
-        """Take what is there; wait only for the first message, for `consume` waits until it has
-        as many as asked for."""
         assert self._consumer is not None
         patience = _BUSY_POLL_S if self._in_flight() else _IDLE_POLL_S
-        batch = self._consumer.consume(1, patience)
-        if batch and limit > 1:
-            batch += self._consumer.consume(limit - 1, 0)
-        good = self._check(batch)
+        good = self._check(take(self._consumer, limit, patience))
         if good:
             self._prefetch.polled(good)
             self._claim(good)

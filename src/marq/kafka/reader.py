@@ -13,6 +13,7 @@ from marq.core.fold import Record, fold
 from marq.core.state import State
 from marq.errors import MalformedMarker, NotAMarker
 from marq.kafka.admin import Admin, unreachable
+from marq.kafka.clients import take
 from marq.kafka.config import Config
 
 
@@ -38,7 +39,7 @@ class Reader:
     def _until(self, consumer: Consumer, end: int) -> Iterator[Any]:
         quiet_until = time.monotonic() + self._timeout_s
         while True:
-            for message in consumer.consume(1_000, timeout=0.2):
+            for message in take(consumer, 10_000, 0.2):
                 if message.error() is not None:
                     return  # the end of what can be read
                 if message.offset() >= end:  # type: ignore[operator]

@@ -147,7 +147,9 @@ def send_error(error: KafkaError, topic: str, size: int) -> QueueError:
             | KafkaError._UNKNOWN_TOPIC
             | KafkaError._UNKNOWN_PARTITION
         ):
-            return ConfigError(f"there is no queue {topic!r} any more: create it again first")
+            return ConfigError(
+                f"there is no queue {topic!r}: it was deleted; create it again first"
+            )
         case KafkaError.TOPIC_AUTHORIZATION_FAILED | KafkaError._AUTHENTICATION:
             return ConfigError(f"the cluster refuses to take messages for {topic!r}: {error.str()}")
     return NotConnected(f"the message to {topic!r} was not sent: {error.str()}")
