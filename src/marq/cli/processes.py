@@ -112,7 +112,7 @@ class Processes:
         elif code == WRONG_USE and not self._worked:
             self._give_up(code, news)
         elif not worked and seat.ends >= MAX_FAILED_STARTS:
-            self._give_up(1, f"{news}, the {seat.ends}th failed start in a row: giving up")
+            self._give_up(1, f"{news}, after {seat.ends} failed starts in a row: giving up")
         else:
             wait_s = min(0.5 * 2.0 ** (seat.ends - 1), LONGEST_WAIT_S)
             seat.due = time.monotonic() + wait_s

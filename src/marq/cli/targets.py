@@ -85,6 +85,10 @@ def _failed(name: str, error: Exception, kind: type[QueueError]) -> QueueError:
 
 
 def _in_users_code(trace: TracebackType | None) -> TracebackType | None:
-    while trace and trace.tb_frame.f_code.co_filename.startswith("<frozen importlib"):
+    """The trace without the frames that only import."""
+    while trace and trace.tb_frame.f_code.co_filename.startswith(_IMPORTING):
         trace = trace.tb_next
     return trace
+
+
+_IMPORTING = (__file__, importlib.__file__, "<frozen importlib")
