@@ -15,7 +15,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from marq.core import claimed, codec, names
 from marq.core.fold import Record, fold
-from marq.core.state import State
+from marq.core.marker import Part
+from marq.core.state import OpenClaim, State
 from marq.errors import MalformedMarker, NotAMarker
 from marq.kafka import config
 from marq.kafka.admin import Admin
@@ -81,17 +82,20 @@ class Oracle:
         found.acked.update(found.sent - found.unfinished - found.lost)
         return found
 
-    def parts(self, queue: str) -> list[Any]:
-        """What the fold knows of the queue's open messages."""
+    def claims(self, queue: str) -> list[OpenClaim]:
+        """The queue's open claims."""
         topic_id = self._described(queue)[0]
         self._fold()
-        return [
-            part
-            for state in self._states
-            for claim in state.claims.values()
-            if claim.source.topic_id == topic_id
-            for part in claim.parts
-        ]
+        found = [claim for state in self._states for claim in state.claims.values()]
+        return [claim for claim in found if claim.source.topic_id == topic_id]
+
+    def parts(self, queue: str) -> list[Part]:
+        """What the fold knows of the queue's open messages."""
+        return [part for claim in self.claims(queue) for part in claim.parts]
+
+    def holders(self, queue: str) -> set[int]:
+        """The workers whose claims are open."""
+        return {claim.id.worker for claim in self.claims(queue)}
 
     def close(self) -> None:
         for log in self._logs.values():

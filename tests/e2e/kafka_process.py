@@ -94,6 +94,11 @@ class WorkerProcess:
         assert happened, f"{otherwise}: {self.lines[-5:]} {self.errors[-20:]}"
 
     @property
+    def id(self) -> int:
+        """Who it is in the log."""
+        return int(self.wait_for("worker ").split()[1])
+
+    @property
     def running(self) -> bool:
         return self._process.poll() is None
 

@@ -14,6 +14,8 @@ import time
 import msgspec
 
 import marq
+from marq.kafka import prefetch
+from marq.kafka.backend import Kafka
 from tests.e2e import kafka_windows
 from tests.e2e.kafka_windows import say
 
@@ -68,10 +70,14 @@ def tell(reports: Reports) -> None:
             say("acked", about)
 
 
+def worker_id(broker: marq.Broker) -> int:
+    """Whose claims these are in the log."""
+    assert isinstance(broker.backend, Kafka)
+    return broker.backend.markers.worker
+
+
 def limit_batches(most: int) -> None:
     """Poll few messages at once, so that there are many claims."""
-    from marq.kafka import prefetch
-
     prefetch.BATCH = most
 
 
@@ -89,6 +95,7 @@ def main() -> None:
         marq.connect(f"kafka://{plan.servers}", drain_timeout=plan.drain) as broker,
         broker.worker(*handle_all(broker, plan, reports)) as worker,
     ):
+        say("worker", worker_id(broker))
         say("ready")
         worker.wait()
     reports.put(None)
