@@ -129,13 +129,13 @@ class History:
         return not self.world.open_at[-1] and not self._left(self.world.committed)
 
 
-@tried(4)
+@tried(3)
 @given(chances(900))
 def test_nothing_is_lost_and_nothing_is_acted_on_twice(chance: Chance) -> None:
     History(chance).run()
 
 
-@tried(2)
+@tried(1)
 @given(chances(700))
 def test_in_the_end_every_message_is_acked_dead_or_cancelled(chance: Chance) -> None:
     history = History(chance)

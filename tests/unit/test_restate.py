@@ -1,0 +1,123 @@
+"""Restatements: the log below can go, and a state built anew knows what it must."""
+
+from __future__ import annotations
+
+from marq.core.fold import fold
+from marq.core.marker import Progress, Restate, Tick
+from marq.core.restate import needed_from, restatement
+from marq.core.state import State
+from tests.properties.hold_log import (
+    MarkersLog,
+    deadline,
+    open_offsets,
+)
+
+
+def test_a_restatement_changes_nothing_and_lets_the_log_below_go() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[7, 8], lease_ms=60_000, at=0)
+    log.begun(claim, [8], lease_ms=60_000, at=10)
+    state = log.folded()
+    before = [*state.claims[claim].parts]
+    at = log.append(restatement(state, older_than_ms=0), at=20)
+
+    state = log.folded()
+
+    assert state.claims[claim].parts == before
+    assert needed_from(state) == at
+
+
+def test_a_restatement_is_out_of_date_once_a_record_has_named_the_claim() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[7, 8], lease_ms=60_000, at=0)
+    said = restatement(log.folded(), older_than_ms=0)
+    acked = log.acked(claim, [7], at=10)
+    log.append(said, at=20)
+
+    state = log.folded()
+
+    assert open_offsets(state) == [8]
+    assert needed_from(state) < acked
+
+
+def test_a_restatement_is_out_of_date_once_a_twin_s_end_reached_the_claim() -> None:
+    log = MarkersLog()
+    log.claim(offsets=[7, 8], worker=1, lease_ms=60_000, at=0)
+    twin = log.claim(offsets=[7], worker=2, lease_ms=60_000, at=1)
+    said = restatement(log.folded(), older_than_ms=0)
+    log.acked(twin, [7], at=10)
+    log.append(said, at=20)
+
+    assert open_offsets(log.folded()) == [8]
+
+
+def test_a_restatement_is_out_of_date_once_the_claim_was_sent_again() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[7], lease_ms=1_000, at=0)
+    first = len(log.records) - 1
+    log.begun(claim, [7], lease_ms=60_000, at=10)
+    said = restatement(log.folded(), older_than_ms=0)
+    log.again(first, at=20)
+    log.append(said, at=30)
+
+    start = needed_from(log.folded())
+
+    # Else a state built anew would begin with the claim sent again, and not know what was begun.
+    assert deadline(fold(State(), log.records[start:]), claim) == 60_010
+
+
+def test_of_two_restatements_on_their_way_the_one_that_knows_more_counts() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[7], lease_ms=1_000, at=0)
+    first = restatement(log.folded(), older_than_ms=0)
+    start = log.begun(claim, [7], lease_ms=60_000, at=10)
+    second = restatement(log.folded(), older_than_ms=0)
+    log.append(first, at=20)
+    log.append(second, at=30)
+
+    original = log.folded()
+    rebuilt = fold(State(), log.records[start:])
+
+    assert needed_from(original) == start + 2
+    assert deadline(rebuilt, claim) == deadline(original, claim) == 60_010
+
+
+def test_a_restatement_never_opens_what_has_ended_even_by_a_state_that_did_not_know() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[7, 8], at=0)
+    log.acked(claim, [7], at=10)
+    ignorant = fold(State(), [record for record in log if record.offset != len(log.records) - 1])
+    ignorant.next_offset = len(log.records)
+    log.append(restatement(ignorant, older_than_ms=0), at=20)
+
+    assert open_offsets(log.folded()) == [8]
+
+
+def test_a_state_built_anew_knows_the_old_claims_and_what_had_ended() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[7, 8], lease_ms=60_000, at=0)
+    lost = log.claim(offsets=[9], worker=2, at=1)
+    log.acked(claim, [7], at=10)
+    log.acked(lost, [9], at=11)
+    original = log.folded()
+    start = log.append(Tick(), at=12)
+    duplicate = log.again(start - 3, at=13)  # the claim of 9, late
+    log.append(restatement(original, older_than_ms=0), at=14)
+
+    rebuilt = fold(State(), log.records[start:])
+
+    assert duplicate > start
+    assert open_offsets(rebuilt) == [8]
+    assert deadline(rebuilt, claim, 1) == 60_000
+
+
+def test_an_empty_restatement_and_an_empty_progress_are_nothing() -> None:
+    log = MarkersLog()
+    log.claim(offsets=[7], at=0)
+    before = log.folded()
+    log.append(Progress(), at=0)
+    log.append(Restate(3), at=0)
+
+    after = log.folded()
+
+    assert after.claims == before.claims
