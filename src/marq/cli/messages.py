@@ -34,11 +34,15 @@ def send(
     header: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="may be given many times")
     ] = None,
-    delay: Annotated[str | None, typer.Option(help="hand it out this much later, like 10m")] = None,
+    delay: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="hand it out that much later, like 10m")
+    ] = None,
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="hand it out then, like 2030-01-31T08:00")
     ] = None,
-    ttl: Annotated[str | None, typer.Option(help="it expires after this long")] = None,
+    ttl: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="it expires after this long")
+    ] = None,
     message_id: Annotated[str | None, typer.Option(help="an id of your own")] = None,
     url: Url = None,
     as_json: Json = False,
@@ -70,8 +74,10 @@ def receive(
         int | None,
         typer.Option("--max", min=1, help="messages at most; default: 1, with --follow no end"),
     ] = None,
-    wait: Annotated[str, typer.Option(help="how long to wait for the next message")] = "5s",
-    lease: Annotated[str | None, typer.Option(help="default: the queue's")] = None,
+    wait: Annotated[str, typer.Option(metavar="DURATION", help="for the next message")] = "5s",
+    lease: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="default: the queue's")
+    ] = None,
     ack: Annotated[
         bool, typer.Option("--ack/--no-ack", help="ack what was printed, or give it back")
     ] = True,

@@ -53,25 +53,32 @@ def _all(broker: marq.Broker) -> Iterator[tuple[str, QueueDefinition]]:
 @app.command()
 def create(
     name: QueueName,
-    lease: Annotated[str | None, typer.Option(help="how long a delivery may take [30s]")] = None,
-    max_attempts: Annotated[int | None, typer.Option(help="then it is dead [5]")] = None,
+    lease: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="how long a delivery may take (30s)")
+    ] = None,
+    max_attempts: Annotated[int | None, typer.Option(help="then it is a dead letter (5)")] = None,
     backoff: Annotated[
         tuple[str, str] | None,
-        typer.Option(metavar="FIRST LONGEST", help="waits between attempts [1s 5m]"),
+        typer.Option(metavar="FIRST LONGEST", help="waits between attempts (1s 5m)"),
     ] = None,
     dead_letter: Annotated[
         bool | None,
-        typer.Option("--dead-letter/--no-dead-letter", help="keep what died, or drop it [keep]"),
+        typer.Option("--dead-letter/--no-dead-letter", help="keep what died, or drop it (keep)"),
     ] = None,
-    ttl: Annotated[str | None, typer.Option(help="messages expire after this long [never]")] = None,
-    partitions: Annotated[int | None, typer.Option(help="fixed once it exists [4]")] = None,
+    ttl: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="messages expire after this long (never)")
+    ] = None,
+    partitions: Annotated[int | None, typer.Option(help="fixed once it exists (4)")] = None,
     retention: Annotated[
-        str | None, typer.Option(help="how long acked messages are kept [0s]")
+        str | None, typer.Option(metavar="DURATION", help="how long acked messages are kept (0s)")
     ] = None,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Create a queue; once more with the same options changes nothing."""
+    """Create a queue; once more with the same options changes nothing.
+
+    What is left out is as in parentheses.
+    """
     given: dict[str, Any] = {
         "lease": None if lease is None else duration(lease),
         "max_attempts": max_attempts,
@@ -94,7 +101,7 @@ def create(
 def show(name: QueueName, url: Url = None, as_json: Json = False) -> None:
     """Show a queue's options and how many messages it has.
 
-    On Kafka the counts come from reading its logs, so they are exact and take a moment.
+    On Kafka the counts come from a fold of its logs, from their first record to their last.
     """
     with connected(url) as broker:
         queue = existing(broker, name)

@@ -12,9 +12,7 @@ from marq.cli.processes import Processes
 
 
 def worker(
-    queues: Annotated[
-        list[str], typer.Argument(metavar="MODULE:QUEUE...", help="such as app:orders")
-    ],
+    queues: Annotated[list[str], typer.Argument(metavar="MODULE:QUEUE", help="such as app:orders")],
     processes: Annotated[int, typer.Option("--processes", min=1, help="how many work")] = 1,
     reload: Annotated[
         bool, typer.Option("--reload", help="start afresh when a .py file here changes")
