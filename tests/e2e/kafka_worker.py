@@ -5,8 +5,10 @@ Every line is written before the next step is taken, so what a killed worker sai
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import queue
+import signal
 import sys
 import threading
 import time
@@ -14,7 +16,7 @@ import time
 import msgspec
 
 import marq
-from marq.kafka import prefetch
+from marq.kafka import prefetch, pump
 from marq.kafka.backend import Kafka
 from tests.e2e import kafka_windows
 from tests.e2e.kafka_windows import say
@@ -34,6 +36,7 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     delay_s: float = 0.0
     batch: int = 0
     """Messages polled at once at most; 0: as many as the product likes."""
+    idle_s: float = pump.IDLE_S
 
 
 Reports = queue.SimpleQueue[tuple[str, marq.Receipt[None]] | None]
@@ -76,18 +79,15 @@ def worker_id(broker: marq.Broker) -> int:
     return broker.backend.markers.worker
 
 
-def limit_batches(most: int) -> None:
-    """Poll few messages at once, so that there are many claims."""
-    prefetch.BATCH = most
-
-
 def main() -> None:
     plan = msgspec.json.decode(sys.argv[1], type=Plan)
     logging.basicConfig(level=logging.WARNING)
+    faulthandler.register(signal.SIGUSR1)  # where it stands, for whoever looks
     if plan.window:
         kafka_windows.arm(plan.window, plan.nth, plan.delay_s)
-    if plan.batch:
-        limit_batches(plan.batch)
+    if plan.batch:  # poll few messages at once, so that there are many claims
+        prefetch.BATCH = plan.batch
+    pump.IDLE_S = plan.idle_s
     reports: Reports = queue.SimpleQueue()
     teller = threading.Thread(target=tell, args=(reports,), daemon=True)
     teller.start()
