@@ -27,6 +27,7 @@ class Worker:
             raise ConfigError("a worker needs at least one queue")
         self._backend = backend
         self._drain_s = drain_s
+        self._queues = queues
         self._runners = [_runner(backend, queue) for queue in queues]
         self._stopping = threading.Event()
         self._stopped = False
@@ -65,6 +66,8 @@ class Worker:
             runner.stop_taking()
         for runner in self._runners:
             runner.drain(until)
+        for queue in self._queues:
+            queue.close()  # others get its messages now, not when they are missed
         self._backend.flush(self._drain_s)
         log.info("worker stopped", extra={"queues": [runner.name for runner in self._runners]})
 

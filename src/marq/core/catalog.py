@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from marq.core import duration
+from marq.core import duration, names
 
 
 class QueueDefinition(Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,6 +31,10 @@ class QueueDefinition(Struct, frozen=True, forbid_unknown_fields=True):
     paused: bool = False
     purged: dict[str, int] = {}
     """By topic:partition, the offset below which everything sent is void."""
+
+
+DEAD_LETTERS = QueueDefinition(max_attempts=1 << 30, dead_letter=False, partitions=1)
+"""How a queue of dead letters behaves: nothing dies twice, and what is rejected is gone."""
 
 
 class Entry(Struct, frozen=True, omit_defaults=True):
@@ -63,6 +67,10 @@ class Catalog:
         """The queue's definition; None if there is no such queue."""
         entry = self._entries.get(("queue", name))
         return entry.definition if entry else None
+
+    def of_topic(self, topic: str) -> QueueDefinition | None:
+        """The definition of a queue, or of a queue's dead letters."""
+        return DEAD_LETTERS if names.is_dead_letters(topic) else self.queue(topic)
 
     def queues(self) -> Iterator[str]:
         """The names of all queues, sorted."""

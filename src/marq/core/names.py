@@ -44,6 +44,11 @@ def dead_letters(queue: str) -> str:
     return f"dlq.{queue}"
 
 
+def is_dead_letters(topic: str) -> bool:
+    """Whether the topic holds dead letters."""
+    return topic.startswith("dlq.")
+
+
 def markers_partition(topic: str, partition: int, markers_partitions: int) -> int:
     """Where the markers of a source partition go: all of them to one place."""
     return (crc32(topic.encode()) + partition) % markers_partitions

@@ -12,9 +12,10 @@ from confluent_kafka import Consumer
 from msgspec.structs import replace
 
 from marq.backend import Handing, Inbox
-from marq.core import header, names
+from marq.core import header, names, redelivery
 from marq.core.catalog import Catalog, QueueDefinition
 from marq.core.header import Meta
+from marq.core.marker import Source
 from marq.core.redelivery import AHEAD_MS, STRAIGHT_MS
 from marq.core.sending import Message
 from marq.core.stored import Outgoing, Stored
@@ -108,7 +109,7 @@ class Kafka:
 
     def definition(self, name: str) -> QueueDefinition:
         """The queue's definition as it was a second ago at most."""
-        found = self._catalog.recent().queue(name)
+        found = self._catalog.recent().of_topic(name)
         if found is None:
             raise ConfigError(f"there is no queue {name!r}: it was deleted; create it again first")
         return found
@@ -128,8 +129,12 @@ class Kafka:
     def _create_topic(self, name: str, definition: QueueDefinition) -> None:
         """Topic and start offsets first, catalog last: who sees the queue can use it. A crash in
         between leaves an empty topic that the next creation takes over."""
-        self.admin.create([(name, definition.partitions, config.LOGGED)], self._replicas)
-        self.admin.wait_until_led(name)
+        letters = names.dead_letters(name)
+        self.admin.create(
+            [(name, definition.partitions, config.LOGGED), (letters, 1, config.LOGGED)],
+            self._replicas,
+        )
+        self.admin.wait_until_led(name, letters)
         found = self.admin.describe(name)
         if found is None or found[1] != definition.partitions:
             there = found[1] if found else 0
@@ -137,10 +142,14 @@ class Kafka:
                 f"topic {name!r} exists with {there} partitions, not {definition.partitions}: "
                 f"say partitions={there}, or choose another name"
             )
-        committed = self.admin.committed(_group(name), name, found[1])
-        starts = self.admin.starts(name, found[1])
+        self._commit_start(name, found[1])
+        self._commit_start(letters, 1)
+
+    def _commit_start(self, topic: str, partitions: int) -> None:
+        committed = self.admin.committed(_group(topic), topic, partitions)
+        starts = self.admin.starts(topic, partitions)
         if any(offset < start for offset, start in zip(committed, starts, strict=True)):
-            self.admin.commit(_group(name), name, starts)
+            self.admin.commit(_group(topic), topic, starts)
 
     def purge(self, name: str) -> None:
         while True:
@@ -239,10 +248,17 @@ class Kafka:
         return counts.peek(self, topic, limit)
 
     def redrive(self, letter: Stored) -> bool:
-        raise _needs_tracker("redrive")
+        """The copy first, then the end: a crash between the two sends it twice."""
+        self.definition(letter.meta().queue)
+        self.sender.send(redelivery.redriven(letter, ANY_PARTITION)).result(self._timeout_s)
+        return self.discard(letter)
 
     def discard(self, letter: Stored) -> bool:
-        raise _needs_tracker("discard")
+        found = self.admin.describe(letter.topic)
+        if found is None:
+            return False
+        source = Source(found[0], letter.partition, letter.topic, "", 0)
+        return self.markers.end_one(source, letter.offset, next(self._sequence), self._timeout_s)
 
     def stats(self, queue: str) -> Stats:
         self.definition(queue)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from marq.core import claimed, names
 from marq.core.marker import Action
+from marq.core.runs import Runs
 from marq.core.state import OpenClaim, State
 from marq.core.stored import Stored
 from marq.errors import ConfigError
@@ -49,21 +50,31 @@ def dead(kafka: Kafka, queue: str) -> int:
     found = kafka.admin.describe(topic)
     if found is None:
         return 0
-    ends, starts = kafka.admin.ends(topic, found[1]), kafka.admin.starts(topic, found[1])
-    return sum(ends) - sum(starts)
+    return len(peek(kafka, topic, 1 << 40))
 
 
 def peek(kafka: Kafka, topic: str, limit: int) -> list[Stored]:
-    """Messages that wait and are nobody's now, oldest first."""
-    _, partitions = _described(kafka, topic)
-    ends = kafka.admin.ends(topic, partitions)
-    committed = kafka.admin.committed(f"marq.{topic}", topic, partitions)
+    """Messages that were never claimed, oldest first: what is claimed is someone's or done."""
+    topic_id, partitions = _described(kafka, topic)
+    claimed_runs = _claimed(kafka, topic_id, partitions)
+    starts, ends = kafka.admin.starts(topic, partitions), kafka.admin.ends(topic, partitions)
     found = [
         stored(message)
         for number, end in enumerate(ends)
-        for message in kafka.reader.read(topic, number, max(0, committed[number]), end)
+        for message in kafka.reader.read(topic, number, starts[number], end)
+        if message.offset() not in claimed_runs[number]
     ]
     return sorted(found, key=lambda record: (record.at_ms, record.offset))[:limit]
+
+
+def _claimed(kafka: Kafka, topic_id: bytes, partitions: int) -> list[Runs]:
+    """By partition, the offsets ever claimed."""
+    found = [Runs() for _ in range(partitions)]
+    for state in kafka.reader.folded(names.MARKERS, kafka.markers_partitions):
+        for (source_id, number, _, _), ever in state.claimed.items():
+            if source_id == topic_id:
+                found[number] = ever.runs
+    return found
 
 
 def open_claims(state: State, topic_id: bytes) -> list[OpenClaim]:

@@ -12,7 +12,19 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
 from marq.core import codec, names
-from marq.core.marker import Begun, ClaimId, Held, Hold, KeepAlive, Marker, Progress, Step, Tick
+from marq.core.marker import (
+    Begun,
+    Claim,
+    ClaimId,
+    Held,
+    Hold,
+    KeepAlive,
+    Marker,
+    Progress,
+    Source,
+    Step,
+    Tick,
+)
 from marq.kafka.answers import Answer, Waiting
 from marq.kafka.clients import warm_producer
 from marq.kafka.clock import BrokerClock
@@ -159,6 +171,16 @@ class Markers:
         """Beat for it from now on: its offset is committed."""
         with live.lane.lock:
             live.lane.claims[live.claim.id.sequence] = live
+
+    def end_one(self, source: Source, offset: int, sequence: int, timeout_s: float) -> bool:
+        """Claim and end one message, wherever its consumers are; waits for the log."""
+        lane, claim = self.lane(source.queue, source.partition), ClaimId(self.worker, sequence)
+        answer: Answer[bool] = Answer(self.waiting)
+        runs = ((offset, 1),)
+        self.write(lane, Claim(claim, source, offset, runs, PUMP_LEASE_MS), lambda at_ms: None)
+        ended = Progress((Step(claim, 1),))
+        self.write(lane, ended, lambda at_ms: answer.fill(at_ms is not None))
+        return answer.result(timeout_s)
 
     # Progress, coalesced.
 

@@ -42,7 +42,7 @@ class Reader:
             for message in take(consumer, 10_000, 0.2):
                 if message.error() is not None:
                     return  # the end of what can be read
-                if message.offset() >= end:  # type: ignore[operator]
+                if message.offset() >= end:
                     return
                 quiet_until = time.monotonic() + self._timeout_s
                 yield message

@@ -19,9 +19,6 @@ from marq.core.state import OpenClaim, State
 from marq.core.stored import Outgoing, Stored
 from marq.testing.log import Log
 
-DEAD_LETTERS = QueueDefinition(max_attempts=1 << 30, dead_letter=False, partitions=1)
-"""How a queue of dead letters behaves: nothing dies twice, and what is rejected is gone."""
-
 
 class Tracker:
     """Folds the hold logs and acts on what is overdue."""
@@ -143,9 +140,7 @@ class Tracker:
 
     def definition(self, queue: str) -> QueueDefinition | None:
         """The definition of a queue, or of a queue's dead letters."""
-        if queue.startswith(names.dead_letters("")):
-            return DEAD_LETTERS
-        return self._catalog.queue(queue)
+        return self._catalog.of_topic(queue)
 
     def _write(self, outcome: Outcome) -> None:
         if outcome.record is None:
