@@ -157,6 +157,14 @@ def test_few_far_acks_are_runs_and_do_not_cost_a_bitmap() -> None:
     assert len(codec.encode(Progress((Step(ID, far),)))) < 30
 
 
+def test_of_runs_and_bitmap_the_shorter_is_taken_to_the_byte() -> None:
+    late_and_scattered = bits.of(range(140, 160, 2))  # 10 runs of 21 bytes, a bitmap of 20
+
+    empty = len(codec.encode(Progress((Step(ID, 0),))))
+
+    assert len(codec.encode(Progress((Step(ID, late_and_scattered),)))) - empty == 20
+
+
 @pytest.mark.parametrize(
     "mask", [0, 1, 0xFF, 0x5555, bits.span(9, 40), 1 << (MAX_INDEX - 1)], ids=hex
 )

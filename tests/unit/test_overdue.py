@@ -123,18 +123,16 @@ def test_a_new_claim_clears_the_mark_and_speaks_because_it_lapses_last() -> None
     assert event.names == ((second, 0), (first, 0))
 
 
-def test_a_new_claim_clears_the_mark_though_the_old_one_speaks_again_after_a_retry() -> None:
+def test_a_new_claim_clears_the_mark_though_the_old_one_goes_on_speaking() -> None:
     log = MarkersLog()
-    log.claim(offsets=[7], lease_ms=1_000, worker=1, at=0)
+    log.claim(offsets=[7], lease_ms=1_000, worker=5, at=0)
     log.tick(at=1_000)
     state = log.folded()
     emit(state)
 
-    second = log.claim(offsets=[7], worker=2, at=1_100)
-    log.begun(second, [7], at=1_200)
-    log.hold(second, [7], Action.REDELIVER, ahead_ms=3_000, at=1_300)
+    log.claim(offsets=[7], lease_ms=0, worker=1, at=1_000)
 
-    assert [event.offset for event in overdue(fold(state, log))] == [7]
+    assert [event.names[0][0].worker for event in overdue(fold(state, log))] == [5]
 
 
 def test_a_message_is_overdue_when_its_last_open_claim_is() -> None:
