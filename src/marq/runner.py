@@ -216,28 +216,24 @@ class _Threads:
         self._most = most
         self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._idle = 0
+        self._open = 0
+        """Jobs that wait or run: none of them waits for another while there may be more threads."""
         self._lock = threading.Lock()
 
     def submit(self, job: Job) -> None:
-        self._jobs.put(job)
         with self._lock:
-            if self._idle < self._jobs.qsize() and len(self._threads) < self._most:
+            self._open += 1
+            if len(self._threads) < min(self._open, self._most):
                 thread = threading.Thread(target=self._work, name="marq-handler", daemon=True)
                 self._threads.append(thread)
                 thread.start()
+        self._jobs.put(job)
 
     def _work(self) -> None:
-        while job := self._next():
+        while job := self._jobs.get():
             self._run(job)
-
-    def _next(self) -> Job | None:
-        with self._lock:
-            self._idle += 1
-        job = self._jobs.get()
-        with self._lock:
-            self._idle -= 1
-        return job
+            with self._lock:
+                self._open -= 1
 
     def close(self) -> None:
         for _ in self._threads:
