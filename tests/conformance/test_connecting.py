@@ -16,7 +16,7 @@ def test_a_second_broker_sees_the_same_queues(world: World) -> None:
 
     other = world.reconnect()
 
-    assert other.queues() == [orders.name]
+    assert world.names(other) == [orders.name]
     assert world.take_one(other.queue(orders.name)).payload == b"1"
 
 

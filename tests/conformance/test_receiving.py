@@ -184,9 +184,13 @@ def test_two_consumers_share_a_queue_and_no_message_reaches_both(world: World) -
     orders.send_many([f"{n}" for n in range(20)])
 
     found: list[str] = []
-    while len(found) < 20:
-        found += [d.payload for d in orders.receive(3, "100ms")]
-        found += [d.payload for d in same.receive(3, "100ms")]
+
+    def take_turns() -> bool:
+        found.extend(d.payload for d in orders.receive(3, "100ms"))
+        found.extend(d.payload for d in same.receive(3, "100ms"))
+        return len(found) >= 20
+
+    world.wait_until(take_turns)
 
     assert sorted(found) == sorted(f"{n}" for n in range(20))
     assert world.is_quiet(orders) and world.is_quiet(same)

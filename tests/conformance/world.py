@@ -57,6 +57,10 @@ class World(ABC):
         """A queue's name nobody else has."""
         return next(self._names)
 
+    def names(self, broker: marq.Broker) -> list[str]:
+        """The queues of this world; on a real broker there are those of other tests too."""
+        return [name for name in broker.queues() if name.startswith(self._name)]
+
     def queue(self, **options: Any) -> marq.Queue[Any]:
         """A new queue."""
         return self.broker.queue(self.name(), **options)
