@@ -13,7 +13,7 @@ from typing import Any
 
 from marq.backend import Backend, Handing, Inbox
 from marq.core.duration import text
-from marq.errors import DeliveryError, PayloadError
+from marq.errors import PayloadError, QueueError
 from marq.handler import Handler
 from marq.message import Delivery
 
@@ -84,10 +84,13 @@ class Runner:
             self._stopping = True
             self._free.notify_all()
 
-    def drain(self, until: float) -> None:
-        """Let handlers finish until that (monotonic) time; give back what still runs."""
+    def wait_until_taken(self, until: float) -> None:
+        """Wait, to that (monotonic) time at most, until it takes no more."""
         if self._taker.ident:
             self._taker.join(max(0.0, until - time.monotonic()) + _TAKE_S)
+
+    def drain(self, until: float) -> None:
+        """Let handlers finish until that (monotonic) time; give back what still runs."""
         with self._free:
             self._free.wait_for(lambda: not self._jobs, max(0.0, until - time.monotonic()))
             left = list(self._jobs)
@@ -204,8 +207,8 @@ def _settle(deliveries: Deliveries, verdict: Callable[[Delivery[Any]], object]) 
         if not delivery.settled:
             try:
                 verdict(delivery)
-            except DeliveryError as error:
-                log.warning("not settled", extra={"message_id": error.message_id}, exc_info=error)
+            except QueueError as error:  # of a handler's thread nothing else may come of it
+                log.warning("not settled", extra={"message_id": delivery.message_id}, exc_info=error)
 
 
 class _Threads:

@@ -28,6 +28,7 @@ class Worker:
         self._backend = backend
         self._drain_s = drain_s
         self._queues = queues
+        self._queues = queues
         self._runners = [_runner(backend, queue) for queue in queues]
         self._stopping = threading.Event()
         self._stopped = False
@@ -64,6 +65,10 @@ class Worker:
         until = time.monotonic() + self._drain_s
         for runner in self._runners:
             runner.stop_taking()
+        for runner in self._runners:
+            runner.wait_until_taken(until)
+        for queue in self._queues:
+            queue.close()  # what is not begun is for others at once, however long handlers run on
         for runner in self._runners:
             runner.drain(until)
         for queue in self._queues:

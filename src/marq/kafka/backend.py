@@ -235,8 +235,8 @@ class Kafka:
             found = self._pumps.pop(queue, None)
         if found is not None:
             pump, inbox = found
-            pump.stop()
             inbox.close()
+            pump.stop()
 
     @property
     def connect_timeout_s(self) -> float:

@@ -302,7 +302,7 @@ class KafkaInbox:
         if after_ms is None:
             after_ms = settling.backoff(handout.attempt, definition, self._random())
         claim, attempt = handout.claim.claim.id, handout.attempt
-        if after_ms >= STRAIGHT_MS or attempt >= definition.max_attempts:
+        if self._closed or after_ms >= STRAIGHT_MS or attempt >= definition.max_attempts:
             held = settling.retried(claim, 1 << index, attempt, after_ms, retry.reason, definition)
             return handout.hold(held, leaves=True)
         kept_ms = after_ms + definition.lease_ms
