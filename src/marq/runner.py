@@ -208,7 +208,9 @@ def _settle(deliveries: Deliveries, verdict: Callable[[Delivery[Any]], object]) 
             try:
                 verdict(delivery)
             except QueueError as error:  # of a handler's thread nothing else may come of it
-                log.warning("not settled", extra={"message_id": delivery.message_id}, exc_info=error)
+                log.warning(
+                    "not settled", extra={"message_id": delivery.message_id}, exc_info=error
+                )
 
 
 class _Threads:

@@ -212,7 +212,9 @@ class Kafka:
             if queue not in self._pumps:
                 found = self.admin.describe(queue)
                 if found is None:
-                    raise ConfigError(f"there is no queue {queue!r}: create it first")
+                    raise ConfigError(
+                        f"there is no queue {queue!r}: it was deleted, or never created"
+                    )
                 self._pumps[queue] = self._start_pump(queue, found[0])
             return self._pumps[queue]
 

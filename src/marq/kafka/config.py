@@ -41,6 +41,8 @@ def producer(servers: str, extra: Config, linger_ms: float) -> Config:
         "message.timeout.ms": 600_000,
         "retry.backoff.ms": 20,
         "retry.backoff.max.ms": 500,
+        # A queue that was deleted is an error soon, not after the default of 30 s.
+        "topic.metadata.propagation.max.ms": 3_000,
         "partitioner": "consistent_random",
         "sticky.partitioning.linger.ms": 10,
         **extra,

@@ -96,5 +96,5 @@ def open_offsets(kafka: Kafka, queue: str) -> dict[int, set[int]]:
 def _described(kafka: Kafka, topic: str) -> tuple[bytes, int]:
     found = kafka.admin.describe(topic)
     if found is None:
-        raise ConfigError(f"there is no queue {topic!r}: create it first")
+        raise ConfigError(f"there is no queue {topic!r}: it was deleted, or never created")
     return found

@@ -84,7 +84,8 @@ class Pump:
         self._positions: dict[int, int] = {}
         self._answered = threading.Event()
         """Some claim was answered since the pump looked last."""
-        self._paused = False
+        self._paused: bool | None = None
+        """Whether all our partitions are paused; None: some may be."""
         self._refused = False
         """The last commit was refused: a rebalance may wait to be served."""
         self._joined = threading.Event()
@@ -170,7 +171,7 @@ class Pump:
         for place in partitions:
             self._pending[place.partition] = deque()
             self._positions.pop(place.partition, None)
-        self._paused = False  # the new ones are not
+        self._paused = None  # the new ones are not, the old ones may be
         consumer.incremental_assign(partitions)
         self._joined.set()
 
@@ -235,12 +236,12 @@ class Pump:
 
     def _pause(self) -> None:
         """Fetch nothing more; polling goes on, for rebalances are served in it."""
-        if not self._paused and self._consumer is not None:
+        if self._paused is not True and self._consumer is not None:
             self._paused = True
             self._consumer.pause(self._consumer.assignment())
 
     def _resume(self) -> None:
-        if self._paused and self._consumer is not None:
+        if self._paused is not False and self._consumer is not None:
             self._paused = False
             self._consumer.resume(self._consumer.assignment())
 
