@@ -119,6 +119,8 @@ class Kafka:
         is_new = before.queue(name) is None
         if definition is not None and is_new:
             self._create_topic(name, definition)
+            # What was parked for an earlier queue of this name is not for this one.
+            definition = replace(definition, purged=self._ends(names.DELAYED))
         won = self._catalog.append(before.change(name, definition))
         if won and definition is None:
             self._close_pump(name)
@@ -156,16 +158,14 @@ class Kafka:
             definition = self._catalog.read().queue(name)
             if definition is None:
                 raise ConfigError(f"there is no queue {name!r} to purge")
-            ends = {
-                f"{topic}:{number}": end
-                for topic, partitions in (
-                    (name, definition.partitions),
-                    (names.DELAYED, self._markers_partitions),
-                )
-                for number, end in enumerate(self.admin.ends(topic, partitions))
-            }
+            ends = self._ends(name, definition.partitions) | self._ends(names.DELAYED)
             if self.change(name, replace(definition, purged=ends)):
                 return
+
+    def _ends(self, topic: str, partitions: int = 0) -> dict[str, int]:
+        """By topic:partition, where the log ends now."""
+        found = self.admin.ends(topic, partitions or self._markers_partitions)
+        return {f"{topic}:{number}": end for number, end in enumerate(found)}
 
     # Sending.
 

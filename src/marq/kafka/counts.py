@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from marq.core import claimed, names
-from marq.core.marker import Action
+from marq.core.marker import Action, Part
 from marq.core.runs import Runs
 from marq.core.state import OpenClaim, State
-from marq.core.stored import Stored
+from marq.core.stored import Stored, is_void
 from marq.errors import ConfigError
 from marq.kafka.delivery import stored
 from marq.message import Stats
@@ -17,84 +19,100 @@ if TYPE_CHECKING:
     from marq.kafka.backend import Kafka
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The logs at one moment, as far as they are about one topic."""
+
+    topic: str
+    starts: list[int]
+    ends: list[int]
+    waiting_from: list[int]
+    """By partition, the offset from which on messages wait: neither polled nor purged."""
+    claims: list[OpenClaim]
+    ever: list[Runs]
+    """By partition, the offsets ever claimed."""
+
+    def parts(self) -> Iterable[Part]:
+        return (part for claim in self.claims for part in claim.parts)
+
+    def lowest(self) -> dict[int, tuple[int, int]]:
+        """By partition, where its oldest message lies that is open or waits."""
+        lowest = {n: at for n, at in enumerate(self.waiting_from) if at < self.ends[n]}
+        for claim in self.claims:
+            number = claim.source.partition
+            first, _ = next(claimed.offsets(claim.runs, claim.open))
+            lowest[number] = min(first, lowest.get(number, first))
+        return {number: (offset, offset + 1) for number, offset in lowest.items()}
+
+
+def look(kafka: Kafka, topic: str, states: list[State]) -> Look:
+    """What these states and the topic's offsets say of it."""
+    found = kafka.admin.describe(topic)
+    if found is None:
+        raise ConfigError(f"there is no queue {topic!r}: it was deleted, or never created")
+    topic_id, partitions = found
+    ever = [Runs() for _ in range(partitions)]
+    for state in states:
+        for (source_id, number, _, _), runs in state.claimed.items():
+            if source_id == topic_id:
+                ever[number] = runs.runs
+    starts = kafka.admin.starts(topic, partitions)
+    committed = kafka.admin.committed(f"marq.{topic}", topic, partitions)
+    purged = kafka.definition(topic).purged
+    voided = [purged.get(f"{topic}:{number}", 0) for number in range(partitions)]
+    return Look(
+        topic=topic,
+        starts=starts,
+        ends=kafka.admin.ends(topic, partitions),
+        waiting_from=[max(at) for at in zip(starts, committed, voided, strict=True)],
+        claims=[c for state in states for c in open_claims(state, topic_id)],
+        ever=ever,
+    )
+
+
 def stats(kafka: Kafka, queue: str) -> Stats:
     """Counts of a queue, from its offsets and a fold of the markers."""
-    topic_id, partitions = _described(kafka, queue)
-    ends = kafka.admin.ends(queue, partitions)
-    committed = kafka.admin.committed(f"marq.{queue}", queue, partitions)
     states = kafka.reader.folded(names.MARKERS, kafka.markers_partitions)
-    claims = [c for state in states for c in open_claims(state, topic_id)]
-    begun = sum(
-        part.indexes.bit_count() for claim in claims for part in claim.parts if part.attempt
-    )
-    held = sum(
-        part.indexes.bit_count()
-        for claim in claims
-        for part in claim.parts
-        if part.action is Action.REDELIVER
-    )
-    open_now = sum(claim.open.bit_count() for claim in claims)
-    waiting = sum(max(0, end - max(0, at)) for end, at in zip(ends, committed, strict=True))
+    seen = look(kafka, queue, states)
+    begun = sum(part.indexes.bit_count() for part in seen.parts() if part.attempt)
+    held = sum(p.indexes.bit_count() for p in seen.parts() if p.action is Action.REDELIVER)
+    open_now = sum(part.indexes.bit_count() for part in seen.parts())
+    pairs = zip(seen.ends, seen.waiting_from, strict=True)
+    waiting = sum(max(0, end - start) for end, start in pairs)
     return Stats(
         ready=waiting + open_now - begun,
         in_flight=begun - held,
         delayed=held,
-        dead=dead(kafka, queue),
-        oldest_age=0.0,
+        dead=len(_unclaimed(kafka, look(kafka, names.dead_letters(queue), states))),
+        oldest_age=_oldest_age(kafka, seen),
     )
 
 
-def dead(kafka: Kafka, queue: str) -> int:
-    """Dead letters of the queue."""
-    topic = names.dead_letters(queue)
-    found = kafka.admin.describe(topic)
-    if found is None:
-        return 0
-    return len(peek(kafka, topic, 1 << 40))
+def _oldest_age(kafka: Kafka, seen: Look) -> float:
+    oldest = [stored(message) for message in kafka.reader.read(seen.topic, seen.lowest())]
+    sent_ms = [record.meta().sent_ms or record.at_ms for record in oldest]
+    return max(0, kafka.now_ms() - min(sent_ms)) / 1_000 if sent_ms else 0.0
 
 
 def peek(kafka: Kafka, topic: str, limit: int) -> list[Stored]:
-    """Messages that were never claimed, oldest first: what is claimed is someone's or done."""
-    topic_id, partitions = _described(kafka, topic)
-    claimed_runs = _claimed(kafka, topic_id, partitions)
-    starts, ends = kafka.admin.starts(topic, partitions), kafka.admin.ends(topic, partitions)
+    """Messages that wait and are nobody's, oldest first."""
+    states = kafka.reader.folded(names.MARKERS, kafka.markers_partitions)
+    purged = kafka.definition(topic).purged
+    found = _unclaimed(kafka, look(kafka, topic, states))
+    return [record for record in found if not is_void(record, purged)][:limit]
+
+
+def _unclaimed(kafka: Kafka, seen: Look) -> list[Stored]:
+    """What was never claimed, oldest first: what is claimed is someone's or done."""
+    spans = dict(enumerate(zip(seen.starts, seen.ends, strict=True)))
     found = [
         stored(message)
-        for number, end in enumerate(ends)
-        for message in kafka.reader.read(topic, number, starts[number], end)
-        if message.offset() not in claimed_runs[number]
+        for message in kafka.reader.read(seen.topic, spans)
+        if message.offset() not in seen.ever[message.partition()]
     ]
-    return sorted(found, key=lambda record: (record.at_ms, record.offset))[:limit]
-
-
-def _claimed(kafka: Kafka, topic_id: bytes, partitions: int) -> list[Runs]:
-    """By partition, the offsets ever claimed."""
-    found = [Runs() for _ in range(partitions)]
-    for state in kafka.reader.folded(names.MARKERS, kafka.markers_partitions):
-        for (source_id, number, _, _), ever in state.claimed.items():
-            if source_id == topic_id:
-                found[number] = ever.runs
-    return found
+    return sorted(found, key=lambda record: (record.at_ms, record.offset))
 
 
 def open_claims(state: State, topic_id: bytes) -> list[OpenClaim]:
     """The open claims of a topic."""
     return [claim for claim in state.claims.values() if claim.source.topic_id == topic_id]
-
-
-def open_offsets(kafka: Kafka, queue: str) -> dict[int, set[int]]:
-    """By partition, the offsets that are claimed and have not ended."""
-    topic_id, partitions = _described(kafka, queue)
-    found: dict[int, set[int]] = {number: set() for number in range(partitions)}
-    for state in kafka.reader.folded(names.MARKERS, kafka.markers_partitions):
-        for claim in open_claims(state, topic_id):
-            offsets = (offset for _, offset in claimed.numbered(claim.runs, claim.open))
-            found[claim.source.partition].update(offsets)
-    return found
-
-
-def _described(kafka: Kafka, topic: str) -> tuple[bytes, int]:
-    found = kafka.admin.describe(topic)
-    if found is None:
-        raise ConfigError(f"there is no queue {topic!r}: it was deleted, or never created")
-    return found

@@ -207,7 +207,8 @@ class KafkaInbox:
                 live.leave(len(indexes), unbegun=len(indexes))
             return []
         messages = live.messages
-        if definition.ttl_ms is not None or definition.purged:
+        purged_below = definition.purged.get(f"{self.queue}:{live.partition}", 0)
+        if definition.ttl_ms is not None or live.start < purged_below:
             indexes = [i for i in indexes if self._wanted(live, i, messages[i], definition, terms)]
         if not indexes:
             return []

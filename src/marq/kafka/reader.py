@@ -25,40 +25,48 @@ class Reader:
         self._admin = admin
         self._timeout_s = timeout_s
 
-    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[Any]:
-        """The records from `start` below `end` that are there."""
-        if start >= end:
+    def read(self, topic: str, spans: dict[int, tuple[int, int]]) -> Iterator[Any]:
+        """The records that are there, by partition from the first offset below the second, in one
+        sequential pass."""
+        left = {number: end for number, (start, end) in spans.items() if start < end}
+        if not left:
             return
+        places = [TopicPartition(topic, number, spans[number][0]) for number in left]
         consumer = Consumer({**self._settings, "enable.partition.eof": True})
         try:
-            consumer.assign([TopicPartition(topic, partition, start)])
-            yield from self._until(consumer, end)
+            consumer.assign(places)
+            yield from self._until(consumer, left)
         finally:
             consumer.close()
 
-    def _until(self, consumer: Consumer, end: int) -> Iterator[Any]:
+    def _until(self, consumer: Consumer, left: dict[int, int]) -> Iterator[Any]:
         quiet_until = time.monotonic() + self._timeout_s
-        while True:
-            for message in take(consumer, 10_000, 0.2):
-                if message.error() is not None:
-                    return  # the end of what can be read
-                if message.offset() >= end:
-                    return
+        while left:
+            batch = take(consumer, 10_000, 0.2)
+            for message in batch:
+                number = message.partition()
+                if message.error() is not None:  # the end of what can be read there
+                    left.pop(number, None)
+                elif number in left and message.offset() < left[number]:
+                    yield message
+                    if message.offset() == left[number] - 1:
+                        del left[number]
+                else:
+                    left.pop(number, None)
+            if batch:
                 quiet_until = time.monotonic() + self._timeout_s
-                yield message
-                if message.offset() == end - 1:
-                    return
-            if time.monotonic() > quiet_until:
+            elif time.monotonic() > quiet_until:
                 raise unreachable(self._settings["bootstrap.servers"])
 
     def folded(self, topic: str, partitions: int) -> list[State]:
         """The fold of every partition of a hold log, from its start to its end now."""
         starts = self._admin.starts(topic, partitions)
         ends = self._admin.ends(topic, partitions)
-        return [
-            fold(State(), (_record(m) for m in self.read(topic, number, starts[number], end)))
-            for number, end in enumerate(ends)
-        ]
+        states = [State() for _ in range(partitions)]
+        spans = {number: (starts[number], ends[number]) for number in range(partitions)}
+        for message in self.read(topic, spans):
+            fold(states[message.partition()], (_record(message),))
+        return states
 
 
 def _record(message: Any) -> Record:
