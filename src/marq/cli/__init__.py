@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from marq.cli import config, demo, messages, queues, runtime, worker
+from marq.cli import bench, config, demo, messages, queues, runtime, worker
 
 app = typer.Typer(
     name="marq",
@@ -20,6 +20,7 @@ app.command()(runtime.up)
 app.command()(runtime.down)
 app.command()(runtime.status)
 app.command()(demo.demo)
+app.command()(bench.bench)
 app.command()(messages.send)
 app.command()(messages.receive)
 app.command()(messages.peek)

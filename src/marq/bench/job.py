@@ -1,0 +1,53 @@
+"""One measurement in a process of its own: `run` starts it, `main` is what runs there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import msgspec
+
+from marq.bench.meter import Meter
+from marq.bench.plan import Figures, Job
+from marq.errors import RuntimeFailed
+
+_SLOWEST, _START_S = 500, 120
+
+
+def run(job: Job) -> Figures:
+    """The figures of a measurement, made in a fresh process."""
+    command = [sys.executable, "-m", "marq.bench.job", msgspec.json.encode(job).decode()]
+    patience_s = _START_S + job.messages / _SLOWEST
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience_s, check=False)
+    if done.returncode:
+        last = (done.stderr.strip() or "no word").splitlines()[-1]
+        raise RuntimeFailed(f"measuring {job.variant} failed: {last}")
+    return msgspec.json.decode(done.stdout.splitlines()[-1], type=Figures)
+
+
+def _variants() -> dict[str, Callable[[Job, Meter], None]]:
+    from marq.bench import bare, ours  # only here: whoever starts the processes needs no client
+
+    return {
+        "bare": bare.consume,
+        "share": bare.share,
+        "share-stock": bare.share_stock,
+        "pull": ours.pull,
+        "batch": ours.batch,
+        "handler": ours.handler,
+        "produce": bare.produce,
+        "send": ours.send,
+        "hold": ours.hold,
+    }
+
+
+def main() -> None:
+    job = msgspec.json.decode(sys.argv[1], type=Job)
+    meter = Meter(job.messages)
+    _variants()[job.variant](job, meter)
+    print(msgspec.json.encode(meter.figures).decode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""What is measured: cases, variants, and the figures that come of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+PARTITIONS = 4
+SMALL_BATCH = 20
+"""Records of a small producer batch."""
+
+Batches = Literal["large", "small"]
+
+CONSUMING = {
+    "bare": "bare consume()",
+    "share": "ShareConsumer, tuned",
+    "share-stock": "ShareConsumer, as it comes",
+    "pull": "marq receive + ack",
+    "batch": "marq handler, batch=True",
+    "handler": "marq handler",
+}
+"""Variants that read a topic, by what they are called in a table."""
+SENDING = {"produce": "bare produce + callback", "send": "marq send_nowait"}
+HOLDING = {"hold": "marq, open messages held"}
+TITLES = {**CONSUMING, **SENDING, **HOLDING}
+OURS = frozenset({"pull", "batch", "handler"})
+"""Variants that read as a queue, and write markers."""
+
+
+class Case(msgspec.Struct, frozen=True):
+    """What lies in a topic."""
+
+    size: int
+    """Bytes of a message."""
+    batches: Batches = "large"
+
+    def __str__(self) -> str:
+        size = f"{self.size} B" if self.size < 1_024 else f"{self.size / 1_024:g} KiB"
+        return f"{size}, {self.batches} batches"
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """One run of the benchmark."""
+
+    messages: int = 1_000_000
+    rounds: int = 3
+    sizes: tuple[int, ...] = (100, 1_024)
+    batches: tuple[Batches, ...] = ("large", "small")
+    variants: tuple[str, ...] = tuple(CONSUMING)
+    held: int = 100_000
+    """Messages a worker holds open while its memory is measured."""
+
+    @property
+    def cases(self) -> list[Case]:
+        return [Case(size, batches) for size in self.sizes for batches in self.batches]
+
+
+QUICK = Plan(messages=100_000, rounds=1)
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One measurement, as it is told to its process."""
+
+    variant: str
+    servers: str
+    queue: str
+    messages: int
+    size: int
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What a process measured of itself, from its first message to its last."""
+
+    messages: int
+    """Messages of that time: without those the first call brought."""
+    seconds: float
+    cpu_s: float
+    peak_mb: float
+
+    @property
+    def rate(self) -> float:
+        return self.messages / self.seconds
+
+    @property
+    def cpu_per_million(self) -> float:
+        return self.cpu_s / self.messages * 1e6
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One measurement with what the logs say about it."""
+
+    variant: str
+    case: Case
+    round: int
+    figures: Figures
+    markers: int = 0
+    """Marker records it wrote."""
+    acked: int | None = None
+    """Messages acked by a fold of those records; None where there are none."""

@@ -1,0 +1,111 @@
+"""From measurements to medians, ratios and goals; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import median
+
+import msgspec
+
+from marq.bench.plan import CONSUMING, OURS, SENDING, Case, Measured
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One variant in one case, over all rounds."""
+
+    variant: str
+    case: Case
+    rate: float
+    slowest: float
+    fastest: float
+    cpu_per_million: float
+    peak_mb: float
+    markers_per_message: float | None = None
+    of_bare: float | None = None
+    of_share: float | None = None
+    of_share_stock: float | None = None
+    of_produce: float | None = None
+
+
+class Goal(msgspec.Struct, frozen=True):
+    """What was hoped for and what came of it."""
+
+    name: str
+    case: str
+    found: float
+    bound: float
+    at_least: bool = True
+
+    @property
+    def met(self) -> bool:
+        return self.found >= self.bound if self.at_least else self.found <= self.bound
+
+
+def rows(measured: Iterable[Measured]) -> list[Row]:
+    """A row for each variant of each case, in the order they were first measured."""
+    groups: dict[tuple[Case, str], list[Measured]] = {}
+    for each in measured:
+        groups.setdefault((each.case, each.variant), []).append(each)
+    return [_row(case, variant, groups) for case, variant in groups]
+
+
+def _row(case: Case, variant: str, groups: dict[tuple[Case, str], list[Measured]]) -> Row:
+    runs = groups[case, variant]
+    rates = [run.figures.rate for run in runs]
+
+    def of(other: str, among: Iterable[str]) -> float | None:
+        comparable = variant in among and variant != other
+        return ratio(runs, groups.get((case, other), [])) if comparable else None
+
+    return Row(
+        variant,
+        case,
+        rate=median(rates),
+        slowest=min(rates),
+        fastest=max(rates),
+        cpu_per_million=median(run.figures.cpu_per_million for run in runs),
+        peak_mb=max(run.figures.peak_mb for run in runs),
+        markers_per_message=_markers(runs) if variant in OURS else None,
+        of_bare=of("bare", CONSUMING),
+        of_share=of("share", CONSUMING),
+        of_share_stock=of("share-stock", CONSUMING),
+        of_produce=of("produce", SENDING),
+    )
+
+
+def _markers(runs: list[Measured]) -> float:
+    return median(run.markers / (run.acked or 1) for run in runs)
+
+
+def ratio(ours: list[Measured], theirs: list[Measured]) -> float | None:
+    """The median over rounds of one rate to another of the same round: what slows the machine down
+    for a while slows both."""
+    rates = {run.round: run.figures.rate for run in theirs}
+    found = [run.figures.rate / rates[run.round] for run in ours if run.round in rates]
+    return median(found) if found else None
+
+
+def goals(table: Iterable[Row], held: int) -> list[Goal]:
+    """What the benchmark is there to show."""
+    return [goal for row in table for goal in _goals(row, held)]
+
+
+def _goals(row: Row, held: int) -> list[Goal]:
+    case, size = str(row.case), str(row.case).split(",")[0]
+    times_share = 1.2 if row.case.batches == "large" else 3.0
+    match row.variant:
+        case "pull":
+            wanted: list[tuple[str, float | None, float, bool]] = [
+                ("receive + ack, of bare consume", row.of_bare, 0.4, True),
+                ("receive + ack, times ShareConsumer tuned", row.of_share, times_share, True),
+                ("receive + ack, times it untuned", row.of_share_stock, times_share, True),
+                ("marker records a message", row.markers_per_message, 0.01, False),
+            ]
+        case "send":
+            case, wanted = size, [("send, of bare produce", row.of_produce, 0.5, True)]
+        case "hold":
+            name = f"MB with {held:,} messages open"
+            case, wanted = size, [(name, row.peak_mb, 300.0, False)]
+        case _:
+            wanted = []
+    return [Goal(n, case, found, b, least) for n, found, b, least in wanted if found is not None]

@@ -1,0 +1,45 @@
+"""`marq bench`: marq beside the bare client and Kafka's share groups, on a broker of its own."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from marq.bench import plot, report, run, summary
+from marq.bench.plan import QUICK, Plan
+from marq.cli.errors import clear_errors
+
+_WIDTH = 132
+"""Of the tables where nobody looks: in a pipe or a file."""
+
+
+def bench(
+    messages: Annotated[
+        int, typer.Option(min=1_000, help="messages of a measurement")
+    ] = Plan().messages,
+    rounds: Annotated[int, typer.Option(min=1, help="times each is measured")] = Plan().rounds,
+    quick: Annotated[bool, typer.Option("--quick", help="100,000 messages, one round")] = False,
+    plot_to: Annotated[
+        Path | None, typer.Option("--plot", help="write a PNG here (needs matplotlib)")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one line of JSON only")] = False,
+) -> None:
+    """Measure marq on this machine: takes minutes, and everything is gone afterwards."""
+    plan = QUICK if quick else Plan(messages=messages, rounds=rounds)
+    logging.getLogger("marq").setLevel(logging.CRITICAL)
+    said = Console(stderr=True, highlight=False, soft_wrap=True)
+    with clear_errors():
+        measured = run.on_a_broker_of_its_own(plan, lambda text: said.print(text, markup=False))
+    rows = summary.rows(measured)
+    goals = summary.goals(rows, plan.held)
+    if not as_json:
+        shown = Console(highlight=False)
+        shown.print(report.tables(rows, goals, plan), width=None if shown.is_terminal else _WIDTH)
+    typer.echo(report.json_line(rows, goals, plan, measured))
+    if plot_to is not None:
+        drawn = plot.draw(rows, plot_to)
+        said.print(f"plot: {plot_to}" if drawn else "no plot: matplotlib is not installed")
