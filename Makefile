@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check
+PACKAGES := $(VENV)/.packages
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
@@ -19,14 +21,17 @@ check:
 	@command -v $(PYTHON) >/dev/null || { echo "marq needs Python 3.11 or newer: install it (Debian: apt-get install python3 python3-venv)." >&2; exit 1; }
 	@$(PYTHON) tools/check.py
 
-# The stamp is written last: an install that broke off starts again.
-$(READY): locks/build.txt locks/dev.txt pyproject.toml | check
+# Each stamp is written last: an install that broke off starts again.
+$(PACKAGES): locks/build.txt locks/dev.txt | check
 	@echo "setting up $(VENV) (a minute or two the first time)"
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r locks/build.txt
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation -r locks/dev.txt
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(PIP) --require-hashes -r locks/build.txt
+	@$(PIP) --require-hashes --no-build-isolation -r locks/dev.txt
+	@touch $@
+
+$(READY): $(PACKAGES) pyproject.toml
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 demo: $(READY)

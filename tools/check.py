@@ -9,13 +9,16 @@ import shutil
 import subprocess
 import sys
 
+INSTALL_JAVA = "install one (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME."
+
 
 def python_problem():
     # type: () -> str
     if sys.version_info < (3, 11):
-        return "marq needs Python 3.11 or newer and this is %d.%d: install it and run make PYTHON=python3.11." % (
-            sys.version_info[0],
-            sys.version_info[1],
+        found = "%d.%d" % sys.version_info[:2]
+        return (
+            "marq needs Python 3.11 or newer and this is %s: "
+            "install it and run make PYTHON=python3.11." % found
         )
     try:
         import ensurepip  # noqa: F401
@@ -27,16 +30,19 @@ def python_problem():
 
 def java_problem():
     # type: () -> str
-    hint = "install a JDK 17 or newer (Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME."
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if not java or not os.access(java, os.X_OK):
         where = "JAVA_HOME (%s)" % home if home else "PATH"
-        return "marq needs Java 17 or newer and there is none in %s: %s" % (where, hint)
-    out = subprocess.run([java, "-version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    found = re.search(r'version "(?:1\.)?(\d+)', out.stdout.decode("utf-8", "replace"))
+        return "marq needs Java 17 or newer and there is none in %s: %s" % (where, INSTALL_JAVA)
+    out = subprocess.run(
+        [java, "-version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    said = out.stdout.decode("utf-8", "replace")
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
     if not found or int(found.group(1)) < 17:
-        return "marq needs Java 17 or newer and %s is %s: %s" % (java, found.group(1) if found else "unknown", hint)
+        version = found.group(1) if found else "unknown"
+        return "marq needs Java 17 or newer and %s is %s: %s" % (java, version, INSTALL_JAVA)
     return ""
 
 

@@ -21,6 +21,7 @@ import marq
 from marq import embedded
 from marq.cli import processes
 from marq.cli.processes import Processes
+from marq.core import names
 from marq.kafka import counts
 from marq.kafka.backend import Kafka
 
@@ -118,7 +119,9 @@ def kafka_shop(kafka: embedded.Runtime, tmp_path: Path) -> Shop:
 
 def open_messages(broker: marq.Broker, queue: str) -> int:
     assert isinstance(broker.backend, Kafka)
-    return sum(map(len, counts.open_offsets(broker.backend, queue).values()))
+    states = broker.backend.reader.folded(names.MARKERS, broker.backend.markers_partitions)
+    claims = counts.look(broker.backend, queue, states).claims
+    return sum(claim.open.bit_count() for claim in claims)
 
 
 # On Kafka.
