@@ -7,12 +7,13 @@ PACKAGES := $(VENV)/.packages
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench lock clean check
+.PHONY: help demo test lint bench lock clean check soak
 
 help:
 	@echo "make demo   set up and show marq live (in memory, then a real Kafka broker)"
 	@echo "make test   set up, lint and run every test"
 	@echo "make bench  print the benchmark's table"
+	@echo "make soak   kill workers at random for MINUTES=5 (SEED=…) and look for lost messages"
 	@echo "make lint   ruff, mypy --strict and the import layers"
 	@echo "make lock   resolve the lock files again"
 	@echo "make clean  remove what make made"
@@ -48,6 +49,9 @@ test: lint
 
 bench: $(READY)
 	@$(BIN)/python -m bench
+
+soak: $(READY)
+	@$(BIN)/python -m tests.e2e.kafka_soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
 
 # uv only resolves; pip installs. The files hold names, versions and hashes, no registry.
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade

@@ -102,6 +102,11 @@ class WorkerProcess:
     def running(self) -> bool:
         return self._process.poll() is None
 
+    @property
+    def died(self) -> bool:
+        """Whether it was killed."""
+        return self._process.poll() == -signal.SIGKILL
+
     def freeze(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
 
