@@ -210,6 +210,16 @@ class Reference:
         """The claim of a message that lapses last; of equal ones the highest."""
         return max(self.open[message].items(), key=lambda found: (found[1].lapse, found[0]))
 
+    def decides(self, message: Message) -> Lease:
+        """Whose action counts: of those who rejected it the highest claim, else who speaks."""
+        claims = sorted(self.open[message].items())
+        rejected = [lease for _, lease in claims if lease.action is Action.BURY]
+        return rejected[-1] if rejected else self.speaks(message)[1]
+
+    def attempt(self, message: Message) -> int:
+        """The highest attempt begun under any of its claims."""
+        return max(lease.attempt for lease in self.open[message].values())
+
     def overdue(self) -> dict[Message | ParkedRef, int]:
         """What should be emitted, and when it lapsed."""
         found: dict[Message | ParkedRef, int] = {}

@@ -80,8 +80,9 @@ def assert_said(event: Event, reference: Reference) -> None:
     assert event.names[0][0] == claim, "another claim speaks for it"
     assert set(event.names) == names
     assert (event.deadline_ms, event.ahead_ms) == (lease.deadline, lease.ahead)
-    assert (event.attempt, event.kept_alive) == (lease.attempt, lease.kept_alive)
-    assert (event.action, event.reason) == (lease.action, lease.reason)
+    decisive = reference.decides(message)
+    assert (event.attempt, event.kept_alive) == (reference.attempt(message), lease.kept_alive)
+    assert (event.action, event.reason) == (decisive.action, decisive.reason)
 
 
 def open_leases(state: State) -> dict[Message, dict[ClaimId, Lease]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 from msgspec import Struct
 
@@ -83,28 +83,50 @@ def _overdue(state: State) -> Iterator[Event]:
     ]
     for *_, claim, part in sorted(lapsed, key=lambda found: found[:3]):
         for index, offset in claimed.numbered(claim.runs, part.indexes & ~claim.marked):
-            names = _names(state, claim, part, index, offset)
-            if names:
-                yield Overdue(
-                    claim.source, offset, names, part.action, part.deadline_ms, part.ahead_ms,
-                    part.attempt, part.kept_alive, part.reason,
-                )  # fmt: skip
+            event = _spoken(claim, part, index, offset, _others(state, claim, offset))
+            if event is not None:
+                yield event
 
 
-def _names(
-    state: State, claim: OpenClaim, part: Part, index: int, offset: int
-) -> tuple[tuple[ClaimId, int], ...]:
-    """All claims of the offset; none if another than this one speaks for it."""
-    names = [(claim.id, index)]
+_Other = tuple[ClaimId, int, Part]
+"""Another claim of the same offset, the message's index in it, and its terms there."""
+
+
+def _others(state: State, claim: OpenClaim, offset: int) -> list[_Other]:
+    found = []
     for twin in opening.twins(state, claim):
         mask = claimed.indexes(twin.runs, offset, offset + 1) & twin.open
-        if not mask:
-            continue
-        other = next(p for p in twin.parts if p.indexes & mask)
-        if (other.lapse_ms, twin.id) > (part.lapse_ms, claim.id):
-            return ()
-        names.append((twin.id, mask.bit_length() - 1))
-    return tuple(names)
+        if mask:
+            part = next(p for p in twin.parts if p.indexes & mask)
+            found.append((twin.id, mask.bit_length() - 1, part))
+    return found
+
+
+def _spoken(
+    claim: OpenClaim, part: Part, index: int, offset: int, others: list[_Other]
+) -> Overdue | None:
+    """The event, if this claim speaks for the offset: it lapses last.
+
+    An attempt begun under any of the claims was an attempt, and who rejected the message under one
+    has rejected it.
+    """
+    if any((other.lapse_ms, name) > (part.lapse_ms, claim.id) for name, _, other in others):
+        return None
+    terms = [(claim.id, part), *((name, other) for name, _, other in others)]
+    terms.sort(key=itemgetter(0))
+    rejected = [each for _, each in terms if each.action is Action.BURY]
+    decisive = rejected[-1] if rejected else part
+    return Overdue(
+        source=claim.source,
+        offset=offset,
+        names=((claim.id, index), *((name, at) for name, at, _ in others)),
+        action=decisive.action,
+        deadline_ms=part.deadline_ms,
+        ahead_ms=part.ahead_ms,
+        attempt=max(each.attempt for _, each in terms),
+        kept_alive=part.kept_alive,
+        reason=decisive.reason,
+    )
 
 
 def _due(state: State) -> Iterator[Event]:
