@@ -289,3 +289,27 @@ def test_an_event_says_all_that_a_copy_needs() -> None:
     assert (event.source, event.offset, event.names) == (ORDERS, 7, ((claim, 0),))
     assert (event.action, event.attempt, event.reason) == (Action.REDELIVER, 4, "busy")
     assert (event.deadline_ms - START_MS, event.ahead_ms, event.kept_alive) == (600, 200, True)
+
+
+def test_an_attempt_begun_under_any_claim_is_an_attempt() -> None:
+    log = MarkersLog()
+    first = log.claim(offsets=[7], lease_ms=1_000, at=0)
+    log.begun(first, [7], lease_ms=500, attempt=2, at=10)
+    log.claim(offsets=[7], lease_ms=1_000, at=20)
+    log.tick(at=1_100)
+
+    (event,) = overdue(log.folded())
+
+    assert event.attempt == 2
+
+
+def test_a_reject_under_any_claim_stands_though_another_lapses_last() -> None:
+    log = MarkersLog()
+    first = log.claim(offsets=[7], lease_ms=1_000, at=0)
+    log.claim(offsets=[7], lease_ms=1_000, at=20)
+    log.hold(first, [7], Action.BURY, reason="broken", at=30)
+    log.tick(at=1_100)
+
+    (event,) = overdue(log.folded())
+
+    assert (event.action, event.reason) == (Action.BURY, "broken")
