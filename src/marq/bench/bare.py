@@ -25,13 +25,14 @@ def consume(job: Job, meter: Meter) -> None:
     """Count messages with marq's consumer settings: no commit, no look at any of them."""
     consumer = Consumer(config.reader(job.servers, {}))
     consumer.assign([TopicPartition(job.queue, number, 0) for number in range(PARTITIONS)])
-    left = job.messages
+    refuse_none(consumer.consume(1, PATIENCE_S))
+    meter.first(1)
+    left = job.messages - 1
     while left > 0:
         batch = consumer.consume(min(left, BATCH), PATIENCE_S)
         refuse_none(batch)
         if batch[-1].error() is not None:
             raise RuntimeFailed(f"the bare consumer failed: {batch[-1].error()}")
-        meter.first(len(batch))
         left -= len(batch)
     meter.last()
     consumer.close()
@@ -70,7 +71,8 @@ def _share(job: Job, meter: Meter, tuning: dict[str, Any]) -> None:
 def produce(job: Job, meter: Meter) -> None:
     """Send with marq's producer settings and a delivery callback for each message."""
     producer = Producer(config.producer(job.servers, {}, LINGER_MS))
-    producer.list_topics(job.queue, timeout=PATIENCE_S)
+    producer.produce(job.queue, b"")  # connects and gets its id, as marq's has by then
+    producer.flush(PATIENCE_S)
     payload, failed = bytes(job.size), list[KafkaError]()
 
     def reported(error: KafkaError | None, message: object) -> None:

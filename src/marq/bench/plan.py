@@ -35,9 +35,12 @@ class Case(msgspec.Struct, frozen=True):
     """Bytes of a message."""
     batches: Batches = "large"
 
+    @property
+    def bytes_each(self) -> str:
+        return f"{self.size} B" if self.size < 1_024 else f"{self.size / 1_024:g} KiB"
+
     def __str__(self) -> str:
-        size = f"{self.size} B" if self.size < 1_024 else f"{self.size / 1_024:g} KiB"
-        return f"{size}, {self.batches} batches"
+        return f"{self.bytes_each}, {self.batches} batches"
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -80,11 +83,12 @@ class Figures(msgspec.Struct, frozen=True):
 
     @property
     def rate(self) -> float:
+        """Messages a second; 0 where all came with the first call, and nothing can be told."""
         return self.messages / self.seconds
 
     @property
     def cpu_per_million(self) -> float:
-        return self.cpu_s / self.messages * 1e6
+        return self.cpu_s / self.messages * 1e6 if self.messages else 0.0
 
 
 class Measured(msgspec.Struct, frozen=True):

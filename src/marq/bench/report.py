@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterable
+from itertools import groupby
 
 import msgspec
 from rich.console import Group
@@ -12,6 +13,9 @@ from rich.table import Table
 
 from marq.bench.plan import CONSUMING, SENDING, TITLES, Measured, Plan
 from marq.bench.summary import Goal, Row
+
+WIDTH = 118
+"""Columns the widest table needs."""
 
 
 def tables(rows: list[Row], goals: list[Goal], plan: Plan) -> Group:
@@ -25,38 +29,37 @@ def tables(rows: list[Row], goals: list[Goal], plan: Plan) -> Group:
 
 def consuming(rows: list[Row], plan: Plan) -> Table:
     """Variants that read, case by case."""
-    title = f"receiving {plan.messages:,} messages, median of {plan.rounds} interleaved"
-    table = _table(title, "case", "what", "msg/s", "from - to", "CPU s/M")
-    for heading in ("of bare", "of share", "markers/msg", "peak MB"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    before = None
-    for row in rows:
-        if before and before != row.case:
-            table.add_section()
-        first = "" if before == row.case else str(row.case)
-        markers = "" if row.markers_per_message is None else f"{row.markers_per_message:.4f}"
-        of = (_ratio(row.of_bare), _ratio(row.of_share))
-        table.add_row(first, *_cells(row), *of, markers, f"{row.peak_mb:.0f}")
-        before = row.case
+    headings = ("msg/s", "from - to", "CPU s/M", "of bare", "of share", "markers/msg", "peak MB")
+    table = _table(f"receiving {plan.messages:,} messages, {_rounds(plan)}", 1, "", *headings)
+    for case, variants in groupby(rows, lambda row: row.case):
+        table.add_section()
+        table.add_row(f"[bold]{case}")
+        for row in variants:
+            markers = "" if row.markers_per_message is None else f"{row.markers_per_message:.4f}"
+            of = _ratio(row.of_bare), _ratio(row.of_share)
+            table.add_row(*_cells(row), *of, markers, f"{row.peak_mb:.0f}")
     return table
 
 
 def sending(rows: list[Row], plan: Plan) -> Table:
     """Variants that write."""
-    title = f"sending {plan.messages:,} messages, each durable"
-    table = _table(title, "size", "what", "msg/s", "from - to", "CPU s/M")
-    table.add_column("of bare", justify="right")
-    table.add_column("peak MB", justify="right")
+    headings = ("msg/s", "from - to", "CPU s/M", "of bare", "peak MB")
+    title = f"sending {plan.messages:,} messages, each durable, {_rounds(plan)}"
+    table = _table(title, 2, "", "size", *headings)
     for row in rows:
-        size = str(row.case).split(",")[0]
-        table.add_row(size, *_cells(row), _ratio(row.of_produce), f"{row.peak_mb:.0f}")
+        what, *figures = _cells(row)
+        peak = f"{row.peak_mb:.0f}"
+        table.add_row(what, row.case.bytes_each, *figures, _ratio(row.of_produce), peak)
     return table
+
+
+def _rounds(plan: Plan) -> str:
+    return "one round" if plan.rounds == 1 else f"median of {plan.rounds} rounds"
 
 
 def goal_table(goals: Iterable[Goal]) -> Table:
     """Found beside hoped for."""
-    table = _table("goals", "what", "case", "found", "goal")
-    table.add_column("")
+    table = _table("goals", 2, "", "case", "found", "goal", "")
     for goal in goals:
         bound = f"{'>=' if goal.at_least else '<='} {goal.bound:g}"
         met = "[green]met" if goal.met else "[red]missed"
@@ -64,10 +67,11 @@ def goal_table(goals: Iterable[Goal]) -> Table:
     return table
 
 
-def _table(title: str, *headings: str) -> Table:
+def _table(title: str, texts: int, *headings: str) -> Table:
+    """A table whose first columns are texts, the others numbers."""
     table = Table(title=title, title_justify="left")
     for number, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if number < 2 else "right", no_wrap=True)
+        table.add_column(heading, justify="left" if number < texts else "right", no_wrap=True)
     return table
 
 

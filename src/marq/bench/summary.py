@@ -80,7 +80,7 @@ def _markers(runs: list[Measured]) -> float:
 def ratio(ours: list[Measured], theirs: list[Measured]) -> float | None:
     """The median over rounds of one rate to another of the same round: what slows the machine down
     for a while slows both."""
-    rates = {run.round: run.figures.rate for run in theirs}
+    rates = {run.round: run.figures.rate for run in theirs if run.figures.rate}
     found = [run.figures.rate / rates[run.round] for run in ours if run.round in rates]
     return median(found) if found else None
 
@@ -91,7 +91,7 @@ def goals(table: Iterable[Row], held: int) -> list[Goal]:
 
 
 def _goals(row: Row, held: int) -> list[Goal]:
-    case, size = str(row.case), str(row.case).split(",")[0]
+    case = str(row.case) if row.variant in CONSUMING else row.case.bytes_each
     times_share = 1.2 if row.case.batches == "large" else 3.0
     match row.variant:
         case "pull":
@@ -102,10 +102,9 @@ def _goals(row: Row, held: int) -> list[Goal]:
                 ("marker records a message", row.markers_per_message, 0.01, False),
             ]
         case "send":
-            case, wanted = size, [("send, of bare produce", row.of_produce, 0.5, True)]
+            wanted = [("send, of bare produce", row.of_produce, 0.5, True)]
         case "hold":
-            name = f"MB with {held:,} messages open"
-            case, wanted = size, [(name, row.peak_mb, 300.0, False)]
+            wanted = [(f"MB with {held:,} messages open", row.peak_mb, 300.0, False)]
         case _:
             wanted = []
     return [Goal(n, case, found, b, least) for n, found, b, least in wanted if found is not None]

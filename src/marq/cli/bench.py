@@ -13,9 +13,6 @@ from marq.bench import plot, report, run, summary
 from marq.bench.plan import QUICK, Plan
 from marq.cli.errors import clear_errors
 
-_WIDTH = 132
-"""Of the tables where nobody looks: in a pipe or a file."""
-
 
 def bench(
     messages: Annotated[
@@ -37,8 +34,8 @@ def bench(
     rows = summary.rows(measured)
     goals = summary.goals(rows, plan.held)
     if not as_json:
-        shown = Console(highlight=False)
-        shown.print(report.tables(rows, goals, plan), width=None if shown.is_terminal else _WIDTH)
+        shown = Console(highlight=False, width=max(report.WIDTH, Console().width))
+        shown.print(report.tables(rows, goals, plan))
     typer.echo(report.json_line(rows, goals, plan, measured))
     if plot_to is not None:
         drawn = plot.draw(rows, plot_to)
