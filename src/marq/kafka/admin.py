@@ -65,6 +65,13 @@ class Admin:
             return None
         return base64.b64decode(str(found.topic_id) + "=="), len(found.partitions)
 
+    def describe_new(self, topic: str) -> tuple[bytes, int] | None:
+        """The same of a topic created just now: brokers hear of it one after the other."""
+        until = time.monotonic() + self._timeout_s
+        while (found := self.describe(topic)) is None and time.monotonic() < until:
+            time.sleep(0.05)
+        return found
+
     def ends(self, topic: str, partitions: int) -> list[int]:
         """The high watermarks."""
         return self._offsets(topic, partitions, _LATEST)

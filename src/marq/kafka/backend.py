@@ -78,7 +78,7 @@ class Kafka:
                 self._replicas,
             )
             self.admin.wait_until_led(names.CATALOG, names.MARKERS, names.DELAYED)
-            found = self.admin.describe(names.MARKERS)
+            found = self.admin.describe_new(names.MARKERS)
         if found is None:
             raise NotConnected(f"the cluster at {self._servers} did not create {names.MARKERS}")
         return found[1]
@@ -137,9 +137,10 @@ class Kafka:
             self._replicas,
         )
         self.admin.wait_until_led(name, letters)
-        found = self.admin.describe(name)
-        if found is None or found[1] != definition.partitions:
-            there = found[1] if found else 0
+        found = self.admin.describe_new(name)
+        if found is None:
+            raise NotConnected(f"the cluster at {self._servers} did not create topic {name!r}")
+        if (there := found[1]) != definition.partitions:
             raise ConfigError(
                 f"topic {name!r} exists with {there} partitions, not {definition.partitions}: "
                 f"say partitions={there}, or choose another name"
