@@ -106,7 +106,7 @@ class Admin:
         request = [ConsumerGroupTopicPartitions(group, places)]
         self._ask_coordinator(
             lambda: self._client.alter_consumer_group_offsets(
-                request, request_timeout=self._timeout_s
+                request, request_timeout=min(_COORDINATOR_S, self._timeout_s)
             )[group]
         )
 
@@ -116,7 +116,7 @@ class Admin:
         request = [ConsumerGroupTopicPartitions(group, places)]
         found = self._ask_coordinator(
             lambda: self._client.list_consumer_group_offsets(
-                request, request_timeout=self._timeout_s
+                request, request_timeout=min(_COORDINATOR_S, self._timeout_s)
             )[group]
         )
         by_number = {place.partition: place.offset for place in found.topic_partitions}
@@ -129,13 +129,18 @@ class Admin:
 
     def _ask_coordinator(self, call: Callable[[], Future[Any]]) -> Any:
         """The answer of a group's coordinator; a new cluster, or a broker just started, loads it
-        first."""
-        try:
-            return patiently(
-                lambda: self._ask(lambda: call().result(self._timeout_s)), self._timeout_s
-            )
-        except KafkaException as error:
-            raise refusal(error, self._servers) from None
+        first, and a question on its way to one that is not yet there is not answered at all."""
+        until = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return self._ask(lambda: call().result(self._timeout_s))
+            except NotConnected:
+                if time.monotonic() > until:
+                    raise
+            except KafkaException as error:
+                if error.args[0].code() not in _LEADERLESS or time.monotonic() > until:
+                    raise refusal(error, self._servers) from None
+            time.sleep(0.05)
 
     def _settle(self, future: Future[Any], *harmless: int) -> Any:
         try:
@@ -172,6 +177,7 @@ def _is_led(topic: Any) -> bool:
     return bool(topic.partitions) and all(p.leader >= 0 for p in topic.partitions.values())
 
 
+_COORDINATOR_S = 5.0
 _LEADERLESS = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,

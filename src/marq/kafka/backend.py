@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 import threading
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -19,7 +20,7 @@ from marq.core.marker import Source
 from marq.core.redelivery import AHEAD_MS, STRAIGHT_MS
 from marq.core.sending import Message
 from marq.core.stored import Outgoing, Stored
-from marq.errors import ConfigError, NotConnected
+from marq.errors import ConfigError, NotConnected, QueueError
 from marq.kafka import config, counts
 from marq.kafka.admin import Admin
 from marq.kafka.catalog_log import CatalogLog
@@ -151,7 +152,9 @@ class Kafka:
     def _commit_start(self, topic: str, partitions: int) -> None:
         committed = self.admin.committed(_group(topic), topic, partitions)
         starts = self.admin.starts(topic, partitions)
-        if any(offset < start for offset, start in zip(committed, starts, strict=True)):
+        ends = self.admin.ends(topic, partitions)
+        # Offsets beyond the end are those of a deleted queue of this name.
+        if not all(s <= at <= e for s, at, e in zip(starts, committed, ends, strict=True)):
             self.admin.commit(_group(topic), topic, starts)
 
     def purge(self, name: str) -> None:
@@ -211,15 +214,18 @@ class Kafka:
         """The process's one consumer of the queue, started on first use."""
         with self._lock:
             if queue not in self._pumps:
-                found = self.admin.describe(queue)
-                if found is None:
+                if self._topic_id(queue) is None:
                     raise ConfigError(
                         f"there is no queue {queue!r}: it was deleted, or never created"
                     )
-                self._pumps[queue] = self._start_pump(queue, found[0])
+                self._pumps[queue] = self._start_pump(queue)
             return self._pumps[queue]
 
-    def _start_pump(self, queue: str, topic_id: bytes) -> tuple[Pump, KafkaInbox]:
+    def _topic_id(self, queue: str) -> bytes | None:
+        found = self.admin.describe(queue)
+        return found[0] if found else None
+
+    def _start_pump(self, queue: str) -> tuple[Pump, KafkaInbox]:
         markers = self.markers
         inbox = KafkaInbox(
             queue,
@@ -229,7 +235,8 @@ class Kafka:
             self._random.random,
         )
         settings = config.group_consumer(self._servers, _group(queue), self._extra)
-        pump = Pump(queue, topic_id, settings, markers, inbox, self._sequence)
+        identify = partial(self._topic_id, queue)
+        pump = Pump(queue, identify, settings, markers, inbox, self._sequence)
         pump.start()
         return pump, inbox
 
@@ -289,9 +296,14 @@ class QueueEnd:
 
     def take(self, limit: int, wait_s: float, handing: Handing) -> list[Delivery[Any]]:
         pump, inbox = self._kafka.pump(self._queue)
-        if not pump.joined:
+        if not pump.joined and inbox.failure is None:
             self._join(pump, inbox, limit)
-        return inbox.take(limit, wait_s, handing)
+        try:
+            return inbox.take(limit, wait_s, handing)
+        except QueueError:
+            if inbox.failure is not None:
+                self.close()  # told once: whoever takes again starts anew
+            raise
 
     def _join(self, pump: Pump, inbox: KafkaInbox, limit: int) -> None:
         """Wait for partitions, and for what lies in them already."""

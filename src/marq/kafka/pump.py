@@ -15,17 +15,19 @@ goes on while the log answers.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from marq.core.marker import Claim, ClaimId, Source
-from marq.errors import ConfigError, QueueError
+from marq.errors import ConfigError, NotConnected, QueueError
 from marq.kafka.clients import take
 from marq.kafka.config import PUMP_LEASE_MS
 from marq.kafka.inbox import KafkaInbox
@@ -65,14 +67,16 @@ class Pump:
     def __init__(
         self,
         queue: str,
-        topic_id: bytes,
+        identify: Callable[[], bytes | None],
         settings: dict[str, Any],
         markers: Markers,
         inbox: KafkaInbox,
         sequence: count[int],
     ) -> None:
         self.queue = queue
-        self._topic_id = topic_id
+        self._identify = identify
+        """Asks the cluster for the topic's id; None: there is no such topic."""
+        self._topic_id = b""
         self._settings = settings
         self._markers = markers
         self._inbox = inbox
@@ -147,6 +151,13 @@ class Pump:
         return not inbox.takers and time.monotonic() - inbox.taken_at > IDLE_S
 
     def _join(self) -> None:
+        try:
+            found = self._identify()
+        except NotConnected:
+            return  # later, when a broker answers
+        if found is None:
+            raise self._deleted()
+        self._topic_id = found
         self._consumer = Consumer(self._settings)
         self._consumer.subscribe(
             [self.queue], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
@@ -287,25 +298,40 @@ class Pump:
     def _failed(self, message: Any) -> None:
         error = message.error()
         code = error.code()
-        if code in _GONE:
-            raise ConfigError(f"queue {self.queue!r} was deleted: its worker has nothing to do")
         if code in _DENIED:
             raise ConfigError(f"the cluster refuses reading {self.queue!r}: {error.str()}")
-        if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            self._seek_to_start(message.partition())
+        if code in _GONE:
+            self._refuse_another_topic()
+        elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            self._refuse_another_topic()
+            self._go_to_start(message.partition())
         else:
             log.info("consumer", extra={"queue": self.queue, "error": error.str()})
 
-    def _seek_to_start(self, partition: int) -> None:
+    def _refuse_another_topic(self) -> None:
+        """A queue created again is another source: claims under the old one's id would open
+        nothing, and what they commit would be lost. A broker may also not know it yet."""
+        with contextlib.suppress(NotConnected):
+            if self._identify() != self._topic_id:
+                raise self._deleted()
+
+    def _deleted(self) -> ConfigError:
+        return ConfigError(f"queue {self.queue!r} was deleted: its worker has nothing to do")
+
+    def _go_to_start(self, partition: int) -> None:
         """Nothing unacked lies below the log's start: go on there, and say so."""
-        assert self._consumer is not None
+        if self._consumer is None or partition not in self._pending:
+            return
         place = TopicPartition(self.queue, partition)
         start, _ = self._consumer.get_watermark_offsets(place, timeout=10)
         log.warning(
             "no usable offset: starting at the log's start",
             extra={"queue": self.queue, "partition": partition, "offset": start},
         )
-        self._consumer.seek(TopicPartition(self.queue, partition, start))
+        # Not by seek: librdkafka has stopped fetching it.
+        self._consumer.incremental_unassign([place])
+        self._consumer.incremental_assign([TopicPartition(self.queue, partition, start)])
+        self._paused = None
 
     # Committing.
 
