@@ -20,7 +20,7 @@ from marq.core.state import OpenClaim, State
 from marq.errors import MalformedMarker, NotAMarker
 from marq.kafka import config
 from marq.kafka.admin import Admin
-from marq.kafka.delivery import stored
+from marq.kafka.record import stored
 
 PATIENCE_S = 60.0
 

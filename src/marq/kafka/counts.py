@@ -12,7 +12,7 @@ from marq.core.runs import Runs
 from marq.core.state import OpenClaim, State
 from marq.core.stored import Stored, is_void
 from marq.errors import ConfigError
-from marq.kafka.delivery import stored
+from marq.kafka.record import stored
 from marq.message import Stats
 
 if TYPE_CHECKING:

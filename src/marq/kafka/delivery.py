@@ -8,7 +8,9 @@ from typing import Any, TypeVar, cast
 from marq.core import settling
 from marq.core.duration import Duration, milliseconds
 from marq.core.stored import Stored
+from marq.kafka import settle
 from marq.kafka.live import Handout
+from marq.kafka.record import stored
 from marq.message import Ack, Delivery, GiveBack, Reject, Retry, Verdict, moment
 from marq.receipt import Receipt
 
@@ -79,7 +81,9 @@ class KafkaDelivery(Delivery[T]):
         duration_ms = milliseconds(duration, "duration")
         self._refuse_if_settled()
         self._refuse_if_lost()
-        return self._handout.inbox.extend(self, duration_ms)
+        index, handout = self._index, self._handout
+        self._handout, receipt = settle.extend(handout, index, duration_ms)
+        return receipt
 
     def _settle(self, verdict: Verdict) -> Receipt[None]:
         self._refuse_if_settled()
@@ -90,26 +94,13 @@ class KafkaDelivery(Delivery[T]):
             case Ack():
                 return handout.end(index)
             case Retry():
-                return handout.inbox.retry(handout, index, self._message, verdict)
+                return settle.retry(handout, index, self._message, verdict)
             case Reject(reason=reason):
                 held = settling.rejected(handout.claim.claim.id, 1 << index, reason)
                 return handout.hold(held, leaves=True)
             case GiveBack():
-                return handout.inbox.give_back(handout, index, self._message)
+                return settle.give_back(handout, index, self._message)
 
     def _refuse_if_lost(self) -> None:
         if self._handout.lapse_ms <= self._handout.clock.now_ms():
             raise self._handout.lost(self.message_id)
-
-
-def stored(message: Any) -> Stored:
-    """The message as a value."""
-    return Stored(
-        message.topic(),
-        message.partition(),
-        message.offset(),
-        message.timestamp()[1],
-        message.key(),
-        message.value(),
-        tuple(message.headers() or ()),
-    )

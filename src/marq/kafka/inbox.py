@@ -9,51 +9,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 from marq.backend import Handing
-from marq.core import bits, header, redelivery, settling
+from marq.core import header, redelivery, settling
 from marq.core.catalog import QueueDefinition
 from marq.core.expiry import expired
 from marq.core.header import PLAIN, Meta
 from marq.core.marker import Action, Held
-from marq.core.redelivery import EXPIRED, STRAIGHT_MS
+from marq.core.redelivery import EXPIRED
 from marq.core.stored import Outgoing, is_void
-from marq.errors import NotConnected, QueueError
+from marq.errors import QueueError
 from marq.kafka.answers import Answer
-from marq.kafka.delivery import KafkaDelivery, stored
+from marq.kafka.delivery import KafkaDelivery
 from marq.kafka.live import Handout, LiveClaim
-from marq.message import Delivery, Retry
+from marq.kafka.record import stored
+from marq.kafka.tickets import GIVE_BACK_S, Chunk, Terms, Ticket, mask_of, wait_for
+from marq.message import Delivery
 from marq.receipt import Receipt
 
 _LOOK_S = 0.5
-GIVE_BACK_S = 30.0
 BEGIN_S = 5.0
 """How long a hand-out waits for the log to take the begun of a later attempt."""
-
-
-class Chunk:
-    """Plain messages of one claim, from `next` on."""
-
-    __slots__ = ("indexes", "live", "next")
-
-    def __init__(self, live: LiveClaim, indexes: range | list[int]) -> None:
-        self.live = live
-        self.indexes = indexes
-        self.next = 0
-
-
-class Ticket(NamedTuple):
-    """A message that is not plain: delayed, or delivered before. Sorts by due time."""
-
-    due_ms: int
-    arrival: int
-    live: LiveClaim
-    number: int
-    """Its index in the claim."""
-    message: Any
-    attempt: int
-    begin_by_ms: int | None
 
 
 class KafkaInbox:
@@ -68,16 +45,16 @@ class KafkaInbox:
         random: Callable[[], float],
     ) -> None:
         self.queue = queue
-        self._definition = definition
-        self._now_ms = now_ms
-        self._write = write
-        self._random = random
+        self.definition = definition
+        self.now_ms = now_ms
+        self.write = write
+        self.random = random
         self.changed = threading.Condition()
         self._chunks: deque[Chunk] = deque()
         self._tickets: list[Ticket] = []
         self._later: list[Ticket] = []
         """Not yet due: a room of their own, so that they keep nobody waiting."""
-        self._arrival = count()
+        self.arrival = count()
         self.waiting = 0
         """Messages in it that are due."""
         self.taken_at = time.monotonic()
@@ -89,7 +66,7 @@ class KafkaInbox:
         self.starved = False
         """Whether someone waited for messages since the pump looked last."""
         self.failure: QueueError | None = None
-        self._closed = False
+        self.closed = False
 
     # Filling.
 
@@ -107,13 +84,13 @@ class KafkaInbox:
             for index, meta in found.items():
                 self._add_ticket(live, index, meta)
             self.waiting += len(live.messages) - len(found)
-            self._move_due(self._now_ms())
+            self._move_due(self.now_ms())
             self.changed.notify_all()
 
     def _add_ticket(self, live: LiveClaim, index: int, meta: Meta) -> None:
         message = live.messages[index]
         due_ms = meta.due_at(message.timestamp()[1])
-        ticket = Ticket(due_ms, next(self._arrival), live, index, message, meta.attempt, None)
+        ticket = Ticket(due_ms, next(self.arrival), live, index, message, meta.attempt, None)
         heappush(self._later, ticket)
 
     @property
@@ -164,24 +141,24 @@ class KafkaInbox:
         if self.failure is not None:
             raise self.failure
         left = until - time.monotonic()
-        if left <= 0 or self._closed:
+        if left <= 0 or self.closed:
             return False
         self.starved = True
         left = min(left, _LOOK_S)  # paused, resumed, deleted: the catalog tells, nobody wakes us
         if self._later:
-            left = min(left, max(0.001, (self._later[0].due_ms - self._now_ms()) / 1_000))
+            left = min(left, max(0.001, (self._later[0].due_ms - self.now_ms()) / 1_000))
         self.changed.wait(left)
         return True
 
     def _take_now(
         self, limit: int, handing: Handing
     ) -> tuple[list[Delivery[Any]], list[tuple[Handout, Ticket]]]:
-        definition = self._definition()
+        definition = self.definition()
         if definition.paused:
             return [], []
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         lease_ms = definition.lease_ms if handing.lease_ms is None else handing.lease_ms
-        terms = _Terms(lease_ms, handing.kept_alive, handing.wanted, now_ms)
+        terms = Terms(lease_ms, handing.kept_alive, handing.wanted, now_ms)
         begun: list[tuple[Handout, Ticket]] = []
         found: list[Delivery[Any]] = []
         self._move_due(now_ms)
@@ -193,7 +170,7 @@ class KafkaInbox:
         self.taken += len(found) + len(begun)
         return found, begun
 
-    def _slice(self, limit: int, definition: QueueDefinition, terms: _Terms) -> list[Delivery[Any]]:
+    def _slice(self, limit: int, definition: QueueDefinition, terms: Terms) -> list[Delivery[Any]]:
         """The next plain messages of the first chunk."""
         chunk = self._chunks[0]
         live, start = chunk.live, chunk.next
@@ -212,17 +189,17 @@ class KafkaInbox:
             indexes = [i for i in indexes if self._wanted(live, i, messages[i], definition, terms)]
         if not indexes:
             return []
-        handout = self._handout(live, _mask(indexes), len(indexes), 1, terms)
+        handout = self._handout(live, mask_of(indexes), len(indexes), 1, terms)
         return [KafkaDelivery(handout, i, messages[i]) for i in indexes]
 
     def _handout(
-        self, live: LiveClaim, mask: int, number: int, attempt: int, terms: _Terms
+        self, live: LiveClaim, mask: int, number: int, attempt: int, terms: Terms
     ) -> Handout:
         handout = Handout(self, live, mask, number, attempt)
         self._start(handout, number, terms)
         return handout
 
-    def _start(self, handout: Handout, number: int, terms: _Terms) -> None:
+    def _start(self, handout: Handout, number: int, terms: Terms) -> None:
         ahead_ms = settling.ahead_ms(terms.lease_ms, terms.kept_alive)
         handout.lapse_ms = terms.now_ms + terms.lease_ms - ahead_ms
         handout.wanted = terms.wanted
@@ -234,7 +211,7 @@ class KafkaInbox:
         self,
         ticket: Ticket,
         definition: QueueDefinition,
-        terms: _Terms,
+        terms: Terms,
         begun: list[tuple[Handout, Ticket]],
     ) -> None:
         live = ticket.live
@@ -276,7 +253,7 @@ class KafkaInbox:
         index: int,
         message: Any,
         definition: QueueDefinition,
-        terms: _Terms,
+        terms: Terms,
         ticket: Ticket | None = None,
     ) -> bool:
         """Whether it is still to be handed out; purged and expired ones end here."""
@@ -295,54 +272,10 @@ class KafkaInbox:
             handout.hold(held, leaves=True)
         return False
 
-    # Settling otherwise than by ack.
-
-    def retry(self, handout: Handout, index: int, message: Any, retry: Retry) -> Receipt[None]:
-        """Short retries stay here, held in case this process dies; long ones are the tracker's."""
-        definition, after_ms = self._definition(), retry.after_ms
-        if after_ms is None:
-            after_ms = settling.backoff(handout.attempt, definition, self._random())
-        claim, attempt = handout.claim.claim.id, handout.attempt
-        if self._closed or after_ms >= STRAIGHT_MS or attempt >= definition.max_attempts:
-            held = settling.retried(claim, 1 << index, attempt, after_ms, retry.reason, definition)
-            return handout.hold(held, leaves=True)
-        kept_ms = after_ms + definition.lease_ms
-        held = Held(claim, 1 << index, Action.REDELIVER, kept_ms, reason=retry.reason)
-        receipt, now_ms = handout.hold(held, leaves=False), self._now_ms()
-        with handout.lane.lock:
-            handout.claim.unbegun += 1
-            handout.leave(1)
-        self._add_again(
-            Ticket(
-                due_ms=now_ms + after_ms,
-                arrival=next(self._arrival),
-                live=handout.claim,
-                number=index,
-                message=message,
-                attempt=attempt + 1,
-                begin_by_ms=now_ms + kept_ms,
-            )
-        )
-        return receipt
-
-    def _add_again(self, ticket: Ticket) -> None:
+    def add_again(self, ticket: Ticket) -> None:
         with self.changed:
             heappush(self._later, ticket)
             self.changed.notify_all()
-
-    def extend(self, delivery: KafkaDelivery[Any], duration_ms: int) -> Receipt[None]:
-        """Give the delivery a handout of its own with a longer lease."""
-        old, index = delivery._handout, delivery._index
-        held = settling.extended(old.claim.claim.id, 1 << index, duration_ms)
-        delivery._handout = old.split(index, self._now_ms() + duration_ms)
-        return delivery._handout.hold(held, leaves=False)
-
-    def give_back(self, handout: Handout, index: int, message: Any) -> Receipt[None]:
-        """Let someone else have it: the copy first, then the end; a crash between the two
-        delivers it twice."""
-        copy = redelivery.given_back(stored(message), self.queue, handout.attempt)
-        _wait_for(self._write(copy), time.monotonic() + GIVE_BACK_S)
-        return handout.end(index)
 
     # Closing.
 
@@ -350,12 +283,12 @@ class KafkaInbox:
         """Give back what was not handed out."""
         left = self._empty()
         copies = [
-            self._write(redelivery.given_back(stored(t.message), self.queue, t.attempt, t.due_ms))
+            self.write(redelivery.given_back(stored(t.message), self.queue, t.attempt, t.due_ms))
             for t in left
         ]
         until = time.monotonic() + GIVE_BACK_S
         for ticket, copy in zip(left, copies, strict=True):
-            _wait_for(copy, until)
+            wait_for(copy, until)
             Handout(self, ticket.live, 0, 1, 1).end(ticket.number)
 
     def _empty(self) -> list[Ticket]:
@@ -384,28 +317,5 @@ class KafkaInbox:
 
     def close(self) -> None:
         with self.changed:
-            self._closed = True
+            self.closed = True
             self.changed.notify_all()
-
-
-class _Terms(NamedTuple):
-    """How this hand-out goes."""
-
-    lease_ms: int
-    kept_alive: bool
-    wanted: Any
-    now_ms: int
-
-
-def _wait_for(copy: Receipt[Any], until: float) -> None:
-    """Wait until a copy is in the log."""
-    try:
-        copy.result(max(0.0, until - time.monotonic()))
-    except TimeoutError:
-        raise NotConnected("not given back: no broker takes the copy") from None
-
-
-def _mask(indexes: range | list[int]) -> int:
-    if isinstance(indexes, range):
-        return bits.span(indexes.start, len(indexes))
-    return bits.of(indexes)

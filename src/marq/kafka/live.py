@@ -11,7 +11,7 @@ from marq.kafka.answers import Answer
 
 if TYPE_CHECKING:
     from marq.kafka.inbox import KafkaInbox
-    from marq.kafka.markers import Lane
+    from marq.kafka.lane import Lane
 
 _NEVER = 1 << 62
 

@@ -5,31 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
 from marq.core import codec, names
-from marq.core.marker import (
-    Begun,
-    Claim,
-    ClaimId,
-    Held,
-    Hold,
-    KeepAlive,
-    Marker,
-    Progress,
-    Source,
-    Step,
-    Tick,
-)
+from marq.core.marker import Claim, ClaimId, Hold, KeepAlive, Marker, Progress, Source, Step, Tick
 from marq.kafka.answers import Answer, Waiting
 from marq.kafka.clients import warm_producer
 from marq.kafka.clock import BrokerClock
 from marq.kafka.config import PUMP_LEASE_MS
-from marq.kafka.live import Handout, LiveClaim, as_mask
+from marq.kafka.flush import Batch, Item, Steps, answer, settled
+from marq.kafka.lane import Lane
+from marq.kafka.live import Handout, LiveClaim
 
 log = logging.getLogger("marq.kafka")
 
@@ -53,22 +42,6 @@ _FINAL = (
     KafkaError._PURGE_QUEUE,
     KafkaError._PURGE_INFLIGHT,
 )
-
-
-class Lane:
-    """Everything of this process that goes to one markers partition."""
-
-    def __init__(self, partition: int, markers: Markers) -> None:
-        self.partition = partition
-        self.waiting = markers.waiting
-        self.wake = markers._dirty.set
-        self.beat_within = markers.beat_within
-        self.clock = markers.clock
-        self.lock = threading.Lock()
-        self.dirty: deque[Handout] = deque()
-        self.claims: dict[int, LiveClaim] = {}
-        """Committed claims with something open, by sequence."""
-        self.kept: set[Handout] = set()
 
 
 class Markers:
@@ -204,7 +177,7 @@ class Markers:
                 self._flush(lane)
 
     def _flush(self, lane: Lane) -> None:
-        batch = _Batch()
+        batch = Batch()
         with lane.lock:
             for _ in range(min(len(lane.dirty), _HANDOUTS_A_RECORD)):
                 batch.take(lane.dirty.popleft())
@@ -216,12 +189,12 @@ class Markers:
             self.write(lane, hold, lambda at_ms: self._held(lane, batch.holding, at_ms))
         self._write_progress(lane, batch.rest)
 
-    def _write_progress(self, lane: Lane, steps: _Steps) -> None:
+    def _write_progress(self, lane: Lane, steps: Steps) -> None:
         if steps.items:
             progress = Progress(steps.in_order())
             self.write(lane, progress, lambda at_ms: self._progressed(lane, steps.items, at_ms))
 
-    def _progressed(self, lane: Lane, items: list[_Item], at_ms: int | None) -> None:
+    def _progressed(self, lane: Lane, items: list[Item], at_ms: int | None) -> None:
         for item in items:
             handout = item.handout
             in_time = at_ms is not None and handout.judge(at_ms)
@@ -229,8 +202,8 @@ class Markers:
                 self._began(handout, at_ms)
             if item.ended:
                 with lane.lock:
-                    _settled(lane, handout, item.ended)
-                _answer(item.receipt, handout, in_time)
+                    settled(lane, handout, item.ended)
+                answer(item.receipt, handout, in_time)
 
     def _began(self, handout: Handout, at_ms: int | None) -> None:
         if at_ms is None or at_ms >= handout.begin_by():
@@ -238,14 +211,14 @@ class Markers:
         else:
             handout.begun_known = True
         if handout.begin is not None:
-            _answer(handout.begin, handout, handout.begun_known)
+            answer(handout.begin, handout, handout.begun_known)
 
-    def _held(self, lane: Lane, items: list[_Item], at_ms: int | None) -> None:
+    def _held(self, lane: Lane, items: list[Item], at_ms: int | None) -> None:
         for item in items:
             in_time = at_ms is not None and item.handout.judge(at_ms)
             with lane.lock:
-                _settled(lane, item.handout, item.ended)
-            _answer(item.receipt, item.handout, in_time)
+                settled(lane, item.handout, item.ended)
+            answer(item.receipt, item.handout, in_time)
 
     # Beats.
 
@@ -299,69 +272,3 @@ class Markers:
     def _report(self) -> None:
         while not self._closing:
             self._producer.poll(_POLL_S)
-
-
-class _Item:
-    """What one record says of one handout."""
-
-    __slots__ = ("begun", "ended", "handout", "receipt")
-
-    def __init__(self, handout: Handout, ended: int, begun: bool, receipt: Answer[None]) -> None:
-        self.handout = handout
-        self.ended = ended
-        self.begun = begun
-        self.receipt = receipt
-
-
-class _Steps:
-    """What one progress record says."""
-
-    def __init__(self) -> None:
-        self._steps: dict[ClaimId, tuple[int, list[Begun]]] = {}
-        self.items: list[_Item] = []
-
-    def add(self, item: _Item, ended: int, begun: Begun | None) -> None:
-        claim = item.handout.claim.claim.id
-        known, started = self._steps.get(claim, (0, []))
-        self._steps[claim] = (known | ended, [*started, begun] if begun else started)
-        self.items.append(item)
-
-    def in_order(self) -> tuple[Step, ...]:
-        steps = sorted(self._steps.items())
-        return tuple(Step(claim, ended, tuple(begun)) for claim, (ended, begun) in steps)
-
-
-class _Batch:
-    """What one flush of a lane writes."""
-
-    def __init__(self) -> None:
-        self.first, self.rest = _Steps(), _Steps()
-        self.held: list[Held] = []
-        self.holding: list[_Item] = []
-
-    def take(self, handout: Handout) -> None:
-        """Take what a handout has gathered; the lane's lock is held."""
-        ended, held, leaving, receipt = handout.take()
-        mask = as_mask(ended) if ended else 0
-        begun = handout.begun_record(mask)
-        if held:
-            self.held += held
-            self.holding.append(_Item(handout, leaving, False, receipt))
-        if begun and held:
-            self.first.add(_Item(handout, 0, True, receipt), 0, begun)
-            begun = None
-        if ended or begun:
-            self.rest.add(_Item(handout, len(ended), begun is not None, receipt), mask, begun)
-
-
-def _settled(lane: Lane, handout: Handout, count: int) -> None:
-    """Count what has left a claim; the lane's lock is held."""
-    handout.leave(count)
-    handout.claim.leave(count)
-
-
-def _answer(receipt: Answer[None], handout: Handout, in_time: bool) -> None:
-    if in_time:
-        receipt.fill(None)
-    else:
-        receipt.fail(handout.lost("of this delivery"))

@@ -1,0 +1,28 @@
+"""A lane: everything of this process that goes to one markers partition."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import TYPE_CHECKING
+
+from marq.kafka.live import Handout, LiveClaim
+
+if TYPE_CHECKING:
+    from marq.kafka.markers import Markers
+
+
+class Lane:
+    """Everything of this process that goes to one markers partition."""
+
+    def __init__(self, partition: int, markers: Markers) -> None:
+        self.partition = partition
+        self.waiting = markers.waiting
+        self.wake = markers._dirty.set
+        self.beat_within = markers.beat_within
+        self.clock = markers.clock
+        self.lock = threading.Lock()
+        self.dirty: deque[Handout] = deque()
+        self.claims: dict[int, LiveClaim] = {}
+        """Committed claims with something open, by sequence."""
+        self.kept: set[Handout] = set()

@@ -1,0 +1,61 @@
+"""Messages that wait in an inbox, and the terms on which they are handed out."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+from marq.core import bits
+from marq.errors import NotConnected
+from marq.kafka.live import LiveClaim
+from marq.receipt import Receipt
+
+GIVE_BACK_S = 30.0
+"""How long giving back waits for the log to take a copy."""
+
+
+class Chunk:
+    """Plain messages of one claim, from `next` on."""
+
+    __slots__ = ("indexes", "live", "next")
+
+    def __init__(self, live: LiveClaim, indexes: range | list[int]) -> None:
+        self.live = live
+        self.indexes = indexes
+        self.next = 0
+
+
+class Ticket(NamedTuple):
+    """A message that is not plain: delayed, or delivered before. Sorts by due time."""
+
+    due_ms: int
+    arrival: int
+    live: LiveClaim
+    number: int
+    """Its index in the claim."""
+    message: Any
+    attempt: int
+    begin_by_ms: int | None
+
+
+class Terms(NamedTuple):
+    """How this hand-out goes."""
+
+    lease_ms: int
+    kept_alive: bool
+    wanted: Any
+    now_ms: int
+
+
+def wait_for(copy: Receipt[Any], until: float) -> None:
+    """Wait until a copy is in the log."""
+    try:
+        copy.result(max(0.0, until - time.monotonic()))
+    except TimeoutError:
+        raise NotConnected("not given back: no broker takes the copy") from None
+
+
+def mask_of(indexes: range | list[int]) -> int:
+    if isinstance(indexes, range):
+        return bits.span(indexes.start, len(indexes))
+    return bits.of(indexes)
