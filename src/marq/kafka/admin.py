@@ -179,6 +179,7 @@ def _is_led(topic: Any) -> bool:
 
 _COORDINATOR_S = 5.0
 _LEADERLESS = (
+    KafkaError._NOENT,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
