@@ -38,7 +38,14 @@ class Admin:
 
     def brokers(self) -> int:
         """How many brokers answer for; `NotConnected` if none does."""
-        return len(self._ask(lambda: self._client.list_topics(timeout=self._timeout_s)).brokers)
+        until = time.monotonic() + self._timeout_s
+        while True:
+            found = self._ask(lambda: self._client.list_topics(timeout=self._timeout_s)).brokers
+            if found:
+                return len(found)
+            if time.monotonic() > until:
+                raise unreachable(self._servers)
+            time.sleep(0.05)  # one that has just come up may not know itself yet
 
     def create(self, topics: Iterable[tuple[str, int, dict[str, str]]], replicas: int) -> None:
         """Create topics (name, partitions, settings); those that are there stay as they are."""
@@ -123,9 +130,20 @@ class Admin:
         return [by_number.get(number, -1_001) for number in range(partitions)]
 
     def forget_group(self, group: str) -> None:
-        """Delete a group's offsets; one with members keeps them."""
-        futures = self._client.delete_consumer_groups([group], request_timeout=self._timeout_s)
-        self._settle(futures[group], KafkaError.GROUP_ID_NOT_FOUND, KafkaError.NON_EMPTY_GROUP)
+        """Delete a group's offsets, as soon as its members have left."""
+        until = time.monotonic() + self._timeout_s
+        while True:
+            futures = self._client.delete_consumer_groups([group], request_timeout=self._timeout_s)
+            try:
+                futures[group].result(self._timeout_s)
+                return
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.GROUP_ID_NOT_FOUND:
+                    return
+                if code != KafkaError.NON_EMPTY_GROUP or time.monotonic() > until:
+                    raise refusal(error, self._servers) from None
+            time.sleep(0.1)
 
     def _ask_coordinator(self, call: Callable[[], Future[Any]]) -> Any:
         """The answer of a group's coordinator; a new cluster, or a broker just started, loads it
