@@ -116,9 +116,9 @@ def test_a_queue_deleted_and_created_again_under_a_consumer_loses_nothing(
 
     other.delete_queue(name)
     again = other.queue(name, partitions=1)
-    sent = {each.message_id for each in again.send_many([b"new"] * 5)}
+    sent = {each.message_id for each in again.send_many([b"new"] * 20)}
 
-    taken = patient(queue, 5)
+    taken = patient(queue, 20)
     found = oracle.look(name)
     assert found.sent == sent
     assert not found.lost

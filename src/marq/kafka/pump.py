@@ -41,6 +41,7 @@ log = logging.getLogger("marq.kafka")
 IDLE_S = 15.0
 """A process that takes nothing for so long leaves the group, so that others get its messages."""
 _REVOKE_S = 3.0
+_LOOK_S = 1.0
 _IDLE_POLL_S, _BUSY_POLL_S = 0.1, 0.001
 _FULL_S = 1.0
 """How long a full inbox is waited for before partitions are paused: a pause throws away what
@@ -92,6 +93,7 @@ class Pump:
         """Whether all our partitions are paused; None: some may be."""
         self._refused = False
         """The last commit was refused: a rebalance may wait to be served."""
+        self._looked_at = time.monotonic()
         self._joined = threading.Event()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=f"marq-pump-{queue}", daemon=True)
@@ -142,7 +144,11 @@ class Pump:
                 wanted = self._inbox.takers and not self._stopping
             if wanted:
                 self._join()
-        elif self._idle():
+            return
+        if time.monotonic() > self._looked_at + _LOOK_S:
+            self._looked_at = time.monotonic()
+            self._inbox.definition()  # a deleted queue is an error: leave, others may create it
+        if self._idle():
             log.info("left the group: nobody takes messages", extra={"queue": self.queue})
             self._leave()
 
