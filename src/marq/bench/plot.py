@@ -30,8 +30,9 @@ def draw(rows: list[Row], path: Path) -> bool:
     read = [row for row in rows if row.variant in CONSUMING]
     _bars(rates, read, lambda row: row.rate / 1e3, "1,000 messages a second, median and spread")
     _spread(rates, read)
-    _bars(costs, read, lambda row: row.cpu_per_million, "CPU seconds per million messages")
-    costs.legend(fontsize=8)
+    _bars(costs, read, lambda row: row.cpu_per_million, "CPU seconds per million (log scale)")
+    costs.set_yscale("log")
+    figure.legend(*rates.get_legend_handles_labels(), loc="outside lower center", ncols=6)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)
     plt.close(figure)
