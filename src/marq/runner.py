@@ -95,7 +95,7 @@ class Runner:
             self._free.wait_for(lambda: not self._jobs, max(0.0, until - time.monotonic()))
             left = list(self._jobs)
         for job in left:
-            _settle(job.deliveries, Delivery.give_back)
+            _settle(job.deliveries, _give_back)
             job.cancel()
         self._hands.close()
 
@@ -128,7 +128,7 @@ class Runner:
         limit = BATCH if self._handler.batch else free
         taken = self._inbox.take(limit, _TAKE_S, self._handing)
         if self._stopping:
-            _settle(taken, Delivery.give_back)
+            _settle(taken, _give_back)
             return
         for deliveries in [taken] if self._handler.batch and taken else [[d] for d in taken]:
             job = Job(deliveries, self._backend.now_ms())
@@ -151,9 +151,10 @@ class Runner:
 
     def _run(self, job: Job) -> None:
         try:
-            if wanted := self._decodable(job):
-                _refuse_awaitable(self._handler.function(*self._handler.arguments(wanted)))
-                _settle(wanted, Delivery.ack)
+            wanted, arguments = self._decoded(job)
+            if wanted:
+                _refuse_awaitable(self._handler.function(*arguments))
+                _settle(wanted, _ack)
         except BaseException as error:
             self._failed(job, error)
         finally:
@@ -161,17 +162,22 @@ class Runner:
 
     async def _run_async(self, job: Job) -> None:
         try:
-            if wanted := self._decodable(job):
-                await self._handler.function(*self._handler.arguments(wanted))
-                _settle(wanted, Delivery.ack)
+            wanted, arguments = self._decoded(job)
+            if wanted:
+                await self._handler.function(*arguments)
+                _settle(wanted, _ack)
         except BaseException as error:
             self._failed(job, error)
         finally:
             self._done(job)
 
-    def _decodable(self, job: Job) -> Deliveries:
+    def _decoded(self, job: Job) -> tuple[Deliveries, list[Any]]:
         """What the handler can be called with; the rest is buried, never a crash loop."""
-        return [delivery for delivery in job.deliveries if self._decodes(delivery)]
+        try:
+            return job.deliveries, self._handler.arguments(job.deliveries)
+        except PayloadError:
+            wanted = [delivery for delivery in job.deliveries if self._decodes(delivery)]
+            return wanted, self._handler.arguments(wanted) if wanted else []
 
     def _decodes(self, delivery: Delivery[Any]) -> bool:
         try:
@@ -199,6 +205,14 @@ def _refuse_awaitable(result: object) -> None:
         result.close()
     if inspect.isawaitable(result):
         raise TypeError("the handler returned an awaitable: make it an async def itself")
+
+
+def _ack(delivery: Delivery[Any]) -> None:
+    delivery.ack()
+
+
+def _give_back(delivery: Delivery[Any]) -> None:
+    delivery.give_back()
 
 
 def _settle(deliveries: Deliveries, verdict: Callable[[Delivery[Any]], object]) -> None:

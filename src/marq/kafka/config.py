@@ -30,8 +30,6 @@ def producer(servers: str, extra: Config, linger_ms: float) -> Config:
     """An idempotent producer that does not give up: what was sent arrives once, in order."""
     return {
         **common(servers, {}),
-        "enable.idempotence": True,
-        "acks": "all",
         "linger.ms": linger_ms,
         "compression.type": "none",
         "batch.size": 1_000_000,
@@ -46,6 +44,8 @@ def producer(servers: str, extra: Config, linger_ms: float) -> Config:
         "partitioner": "consistent_random",
         "sticky.partitioning.linger.ms": 10,
         **extra,
+        "enable.idempotence": True,
+        "acks": "all",
     }
 
 
@@ -65,20 +65,21 @@ def group_consumer(servers: str, group: str, extra: Config) -> Config:
 def reader(servers: str, extra: Config) -> Config:
     """A consumer that reads what it is told to, as far as transactions are decided."""
     return {
+        # The default of 1000 caps a fast consumer at a fifth of its speed.
+        "fetch.queue.backoff.ms": 5,
+        "fetch.wait.max.ms": 100,
+        "fetch.min.bytes": 1,
+        "max.partition.fetch.bytes": 4 * 1_048_576,
+        "queued.max.messages.kbytes": 32 * 1_024,
+        "queued.min.messages": 100_000,
         **common(servers, extra),
+        # What must be so for nothing to be lost is nobody's to change.
         "group.id": "marq.reader",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": False,
         "isolation.level": "read_committed",
         "auto.offset.reset": "error",
-        # The default of 1000 caps a fast consumer at a fifth of its speed.
-        "fetch.queue.backoff.ms": 5,
-        "fetch.wait.max.ms": 100,
-        "fetch.min.bytes": 1,
-        "max.partition.fetch.bytes": 4 * 1_048_576,
-        "queued.max.messages.kbytes": 64 * 1_024,
-        "queued.min.messages": 100_000,
     }
 
 

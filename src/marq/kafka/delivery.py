@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
-from marq.core import settling
+from marq.core import payload, settling
 from marq.core.duration import Duration, milliseconds
 from marq.core.stored import Stored
 from marq.kafka import settle
@@ -41,20 +41,20 @@ class KafkaDelivery(Delivery[T]):
 
     @property
     def payload(self) -> T:
-        found: Any
         wanted = self._handout.wanted
         if wanted is None and self._message.headers() is None:
-            found = self._message.value() or b""
-        else:
-            found = self._decode_once(wanted)
-        return cast(T, found)
-
-    def _decode_once(self, wanted: Any) -> Any:
+            return cast(T, self._message.value() or b"")
         try:
-            return self._decoded
+            return cast(T, self._decoded)
         except AttributeError:
             self._decoded = self.payload_as(wanted)
-            return self._decoded
+            return cast(T, self._decoded)
+
+    def payload_as(self, wanted: Any) -> Any:
+        if wanted is bytes:
+            return self._message.value() or b""
+        headers = tuple(self._message.headers() or ())
+        return payload.decode(self._message.value() or b"", payload.content_type(headers), wanted)
 
     @property
     def attempt(self) -> int:
