@@ -148,7 +148,10 @@ class Crew:
         return worker
 
     def heard(self, word: str) -> list[Event]:
-        return [event for worker in self.members for event in worker.heard(word)]
+        return [event for event in self.heard_all() if event.word == word]
+
+    def heard_all(self) -> list[Event]:
+        return [event for worker in self.members for event in list(worker.events)]
 
     def ids(self, word: str) -> set[str]:
         return {event.message_id for event in self.heard(word)}

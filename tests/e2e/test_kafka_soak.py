@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.java, pytest.mark.kafka, pytest.mark.e2e]
 
 
 def test_no_message_is_lost_while_workers_die_at_random(kafka: embedded.Runtime) -> None:
-    run, found = soak(kafka.bootstrap_servers, seed=4, seconds=12)
+    run, found = soak(kafka.bootstrap_servers, seed=4, seconds=10)
 
     assert run.kills
     assert found.acked
