@@ -14,10 +14,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from marq.embedded import tether
 from tests.e2e.kafka_worker import Plan
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
+
+
+def command(plan: Plan) -> list[str]:
+    about = msgspec.json.encode(plan).decode()
+    return [sys.executable, "-m", "tests.e2e.kafka_worker", about]
 
 
 class Event(NamedTuple):
@@ -40,7 +46,8 @@ class WorkerProcess:
         self.events: list[Event] = []
         self._said = threading.Condition()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.e2e.kafka_worker", msgspec.json.encode(plan).decode()],
+            # Tied to this process: a test run that is killed leaves no worker behind.
+            [sys.executable, tether.__file__, str(os.getpid()), *command(plan)],
             cwd=ROOT,
             env={name: value for name, value in os.environ.items() if not name.startswith("MARQ_")},
             stdout=subprocess.PIPE,
