@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from confluent_kafka import (
+    Consumer,
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
@@ -32,6 +33,7 @@ class Admin:
     """One admin client; every call waits at most `timeout_s`."""
 
     def __init__(self, settings: config.Config, timeout_s: float) -> None:
+        self._settings = settings
         self._client = AdminClient(settings)
         self._servers = settings["bootstrap.servers"]
         self._timeout_s = timeout_s
@@ -114,20 +116,25 @@ class Admin:
         self._ask_coordinator(
             lambda: self._client.alter_consumer_group_offsets(
                 request, request_timeout=min(_COORDINATOR_S, self._timeout_s)
-            )[group]
+            )[group].result(self._timeout_s)
         )
 
     def committed(self, group: str, topic: str, partitions: int) -> list[int]:
-        """The group's offsets; -1001 where it has none."""
+        """The group's offsets; -1001 where it has none.
+
+        Asked by a consumer that never joins: where the coordinator has moved, the admin client's
+        list_consumer_group_offsets ends the process (librdkafka 2.16, rd_kafka_cgrp_op).
+        """
         places = [TopicPartition(topic, number) for number in range(partitions)]
-        request = [ConsumerGroupTopicPartitions(group, places)]
-        found = self._ask_coordinator(
-            lambda: self._client.list_consumer_group_offsets(
-                request, request_timeout=min(_COORDINATOR_S, self._timeout_s)
-            )[group]
-        )
-        by_number = {place.partition: place.offset for place in found.topic_partitions}
-        return [by_number.get(number, -1_001) for number in range(partitions)]
+        consumer = Consumer({**self._settings, "group.id": group, "enable.auto.commit": False})
+        try:
+            found = self._ask_coordinator(
+                lambda: consumer.committed(places, timeout=min(_COORDINATOR_S, self._timeout_s))
+            )
+        finally:
+            consumer.close()
+        by_number = {place.partition: place.offset for place in found}
+        return [by_number[number] for number in range(partitions)]
 
     def forget_group(self, group: str) -> None:
         """Delete a group's offsets, as soon as its members have left."""
@@ -145,13 +152,13 @@ class Admin:
                     raise refusal(error, self._servers) from None
             time.sleep(0.1)
 
-    def _ask_coordinator(self, call: Callable[[], Future[Any]]) -> Any:
+    def _ask_coordinator(self, call: Callable[[], T]) -> T:
         """The answer of a group's coordinator; a new cluster, or a broker just started, loads it
         first, and a question on its way to one that is not yet there is not answered at all."""
         until = time.monotonic() + self._timeout_s
         while True:
             try:
-                return self._ask(lambda: call().result(self._timeout_s))
+                return self._ask(call)
             except NotConnected:
                 if time.monotonic() > until:
                     raise
@@ -198,6 +205,7 @@ def _is_led(topic: Any) -> bool:
 _COORDINATOR_S = 5.0
 _LEADERLESS = (
     KafkaError._NOENT,
+    KafkaError._WAIT_COORD,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.FENCED_LEADER_EPOCH,
