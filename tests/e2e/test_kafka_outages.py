@@ -22,8 +22,13 @@ from tests.e2e.kafka_fixtures import new_name
 from tests.e2e.kafka_oracle import Oracle
 from tests.e2e.kafka_process import Crew, eventually
 
-# Brokers of a busy machine take their time to come back.
-pytestmark = [pytest.mark.java, pytest.mark.kafka, pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.kafka,
+    pytest.mark.e2e,
+    pytest.mark.timeout(600),  # brokers of a busy machine take their time to come back
+    pytest.mark.skipif("OUTAGES" not in os.environ, reason="takes minutes: make soak runs it"),
+]
 
 MOST_LINES = 40
 """On stderr, of a worker, in a test: a line a second would be a flood."""
