@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from confluent_kafka import (
     Consumer,
-    Consumer,
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
@@ -34,7 +33,6 @@ class Admin:
     """One admin client; every call waits at most `timeout_s`."""
 
     def __init__(self, settings: config.Config, timeout_s: float) -> None:
-        self._settings = settings
         self._settings = settings
         self._client = AdminClient(settings)
         self._servers = settings["bootstrap.servers"]
@@ -207,7 +205,6 @@ def _is_led(topic: Any) -> bool:
 _COORDINATOR_S = 5.0
 _LEADERLESS = (
     KafkaError._NOENT,
-    KafkaError._WAIT_COORD,
     KafkaError._WAIT_COORD,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.UNKNOWN_LEADER_EPOCH,
