@@ -7,12 +7,11 @@ import secrets
 import threading
 from functools import partial
 from itertools import count
-from typing import Any
 
 from confluent_kafka import Consumer
 from msgspec.structs import replace
 
-from marq.backend import Handing, Inbox
+from marq.backend import Inbox
 from marq.core import header, names, redelivery
 from marq.core.catalog import Catalog, QueueDefinition
 from marq.core.header import Meta
@@ -20,7 +19,7 @@ from marq.core.marker import Source
 from marq.core.redelivery import AHEAD_MS, STRAIGHT_MS
 from marq.core.sending import Message
 from marq.core.stored import Outgoing, Stored
-from marq.errors import ConfigError, NotConnected, QueueError
+from marq.errors import ConfigError, NotConnected
 from marq.kafka import config, counts
 from marq.kafka.admin import Admin
 from marq.kafka.catalog_log import CatalogLog
@@ -28,16 +27,15 @@ from marq.kafka.clients import warm_producer
 from marq.kafka.inbox import KafkaInbox
 from marq.kafka.markers import Markers
 from marq.kafka.pump import Pump
+from marq.kafka.queue_end import QueueEnd
 from marq.kafka.reader import Reader
 from marq.kafka.sender import ANY_PARTITION, Sender
-from marq.message import Delivery, Sent, Stats
+from marq.message import Sent, Stats
 from marq.receipt import Receipt
 from marq.settings import Settings
 
 MARKERS_PARTITIONS = 8
 _LINGER_MS, _MARKER_LINGER_MS = 5, 1
-_FIRST_S = 1.0
-"""How long the first receive waits for messages that lie there already."""
 
 
 class Kafka:
@@ -124,7 +122,7 @@ class Kafka:
             definition = replace(definition, purged=self._ends(names.DELAYED))
         won = self._catalog.append(before.change(name, definition))
         if won and definition is None:
-            self._close_pump(name)
+            self.close_pump(name)
             self.admin.delete(name)
             self.admin.forget_group(_group(name))
         return won
@@ -240,7 +238,7 @@ class Kafka:
         pump.start()
         return pump, inbox
 
-    def _close_pump(self, queue: str) -> None:
+    def close_pump(self, queue: str) -> None:
         with self._lock:
             found = self._pumps.pop(queue, None)
         if found is not None:
@@ -280,39 +278,11 @@ class Kafka:
 
     def close(self) -> None:
         for queue in list(self._pumps):
-            self._close_pump(queue)
+            self.close_pump(queue)
         if self._markers is not None:
             self._markers.close()
         if self._sender is not None:
             self._sender.close()
-
-
-class QueueEnd:
-    """A queue's inbox in this process, joined on first use."""
-
-    def __init__(self, kafka: Kafka, queue: str) -> None:
-        self._kafka = kafka
-        self._queue = queue
-
-    def take(self, limit: int, wait_s: float, handing: Handing) -> list[Delivery[Any]]:
-        pump, inbox = self._kafka.pump(self._queue)
-        if not pump.joined and inbox.failure is None:
-            self._join(pump, inbox, limit)
-        try:
-            return inbox.take(limit, wait_s, handing)
-        except QueueError:
-            if inbox.failure is not None:
-                self.close()  # told once: whoever takes again starts anew
-            raise
-
-    def _join(self, pump: Pump, inbox: KafkaInbox, limit: int) -> None:
-        """Wait for partitions, and for what lies in them already."""
-        with inbox.wanting(limit):
-            if pump.wait_until_joined(self._kafka.connect_timeout_s):
-                inbox.wait_for_first(_FIRST_S)
-
-    def close(self) -> None:
-        self._kafka._close_pump(self._queue)
 
 
 def _group(queue: str) -> str:
