@@ -1,0 +1,1 @@
+"""Ordered groups, the pure part: config, keys, allocation, lock table, decisions. No I/O."""

@@ -1,0 +1,84 @@
+"""What the control log and the lease topic of a group hold: JSON, for people read them too."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from marq.groups.config import GroupConfig
+
+
+class ConfigRecord(Struct, frozen=True, tag="config", tag_field="record"):
+    """A change of the config; valid iff its version is the current one + 1."""
+
+    id: str
+    version: int
+    config: GroupConfig
+    deleted: bool = False
+    """The group is no more: instances end."""
+
+
+class Hold(Struct, frozen=True, tag="hold", tag_field="record", omit_defaults=True):
+    """A member says which partitions it holds; valid iff `prev` is its latest valid hold."""
+
+    claim: str
+    """Fresh for each attempt to become the owner."""
+    n: int
+    """Counts every append of that claim."""
+    member: str
+    prev: str
+    """An id, never an offset; for a member's first hold the group's incarnation id."""
+    partitions: tuple[int, ...]
+    version: int
+    """The config it was made by."""
+    instance: str = ""
+    proxy: bool = False
+    """Written by someone else, who fenced the member: nobody beats for this claim."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.claim}:{self.n}"
+
+
+class StepDown(Struct, frozen=True, tag="stepdown", tag_field="record"):
+    """Asks the active instance of a member to make way; names its claim, so that a late one cannot
+    hit the successor."""
+
+    id: str
+    member: str
+    claim: str
+
+
+class Lease(Struct, frozen=True, tag="lease", tag_field="record", omit_defaults=True):
+    """A beat of a member's active instance, in the lease topic; never an input to safety."""
+
+    member: str
+    claim: str
+    instance: str
+    resigned: bool = False
+
+
+Record = ConfigRecord | Hold | StepDown
+_control: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+_lease = msgspec.json.Decoder(Lease)
+
+
+def encode(record: Record | Lease) -> bytes:
+    """The record's value."""
+    return msgspec.json.encode(record)
+
+
+def decode(value: bytes | None) -> Record | None:
+    """The control record; None if it is none, for anyone may write to a topic."""
+    try:
+        return _control.decode(value or b"")
+    except msgspec.MsgspecError:
+        return None
+
+
+def decode_lease(value: bytes | None) -> Lease | None:
+    """The lease record; None if it is none."""
+    try:
+        return _lease.decode(value or b"")
+    except msgspec.MsgspecError:
+        return None
