@@ -191,7 +191,7 @@ def test_a_message_of_a_deleted_queue_is_buried() -> None:
 
 
 def test_a_payload_that_is_gone_leaves_a_dead_letter_that_says_so() -> None:
-    letter = as_stored(redelivery.gone(EVENT, "orders", CONTEXT).record)
+    letter = as_stored(redelivery.gone(EVENT, CONTEXT).record)
 
     assert "the payload is gone" in redelivery.reason_of(letter)
     assert letter.message_id() == "orders:2:7"

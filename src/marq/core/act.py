@@ -11,7 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from marq.core import bits, claimed
-from marq.core.marker import Claim, ClaimId, Hold, Marker, Parked, ParkedRef, Progress, Step
+from marq.core.marker import (
+    Action,
+    Claim,
+    ClaimId,
+    Held,
+    HeldParked,
+    Hold,
+    Marker,
+    Parked,
+    ParkedRef,
+    Progress,
+    Step,
+)
 from marq.core.overdue import Due, Event, Overdue
 
 Name = tuple[ClaimId, int] | ParkedRef
@@ -46,6 +58,20 @@ def ends(events: Iterable[Event]) -> Progress:
     return Progress(
         tuple(Step(claim, mask) for claim, mask in sorted(masks.items())), tuple(parked)
     )
+
+
+def put_off(events: Iterable[Event], after_ms: int) -> Hold:
+    """The answer to events that cannot be performed now: they are emitted again after a while."""
+    masks: dict[ClaimId, int] = {}
+    parked: list[HeldParked] = []
+    for event in events:
+        match event:
+            case Overdue(names=((claim, index), *_)):
+                masks[claim] = masks.get(claim, 0) | bits.span(index, 1)
+            case Due(ref=ref):
+                parked.append(HeldParked(ref, Action.EXTEND, after_ms))
+    held = (Held(claim, mask, Action.EXTEND, after_ms) for claim, mask in sorted(masks.items()))
+    return Hold(tuple(held), tuple(parked), by_tracker=True)
 
 
 def _names(event: Event) -> Iterable[Name]:

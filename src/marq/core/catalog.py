@@ -37,6 +37,10 @@ DEAD_LETTERS = QueueDefinition(max_attempts=1 << 30, dead_letter=False, partitio
 """How a queue of dead letters behaves: nothing dies twice, and what is rejected is gone."""
 
 
+TRACKER = "tracker"
+"""Kind and name of the record that says who runs the tracker."""
+
+
 class Entry(Struct, frozen=True, omit_defaults=True):
     """One record of the catalog's log. No definition: the thing was deleted."""
 
@@ -44,6 +48,8 @@ class Entry(Struct, frozen=True, omit_defaults=True):
     name: str
     version: int
     definition: QueueDefinition | None = None
+    owner: str = ""
+    """Of a tracker's record: who runs it now."""
 
 
 class Catalog:
@@ -58,6 +64,23 @@ class Catalog:
             return False
         self._entries[entry.kind, entry.name] = entry
         return True
+
+    def adopt(self, entry: Entry) -> None:
+        """Take over what another catalog knows."""
+        self._entries[entry.kind, entry.name] = entry
+
+    def entries(self) -> tuple[Entry, ...]:
+        """What is in force, to be adopted elsewhere."""
+        return tuple(self._entries.values())
+
+    def owner(self) -> str:
+        """Who runs the tracker; empty if nobody ever did."""
+        entry = self._entries.get((TRACKER, TRACKER))
+        return entry.owner if entry else ""
+
+    def take_over(self, owner: str) -> Entry:
+        """The record that makes this one run the tracker, if it is the first."""
+        return Entry(TRACKER, TRACKER, self.version(TRACKER, TRACKER) + 1, owner=owner)
 
     def version(self, kind: str, name: str) -> int:
         entry = self._entries.get((kind, name))

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from marq.core.marker import Parked
 from marq.core.wire import Reader, Writer
 from marq.errors import MalformedMarker
 
@@ -122,6 +123,11 @@ def decode(data: bytes) -> Meta:
     if "suspect" in found:
         found["suspect"] = bool(found["suspect"])
     return Meta(**found)
+
+
+def parked(meta: Meta) -> Parked:
+    """A parked message as the fold sees it."""
+    return Parked(meta.due_ms, meta.delay_ms, meta.ahead_ms, queue=meta.queue)
 
 
 def split(headers: Headers) -> tuple[Meta, Headers]:

@@ -200,6 +200,8 @@ class Parked(Struct, frozen=True, gc=False):
     """Counts from the record's append time."""
     ahead_ms: int = 0
     action: Action = Action.RELEASE
+    queue: str = ""
+    """Whose it is, for counting."""
 
 
 Marker = Claim | Progress | KeepAlive | Hold | Restate | Tick

@@ -50,6 +50,7 @@ class Due(Struct, frozen=True, gc=False):
     lapse_ms: int
     tries: int
     reason: str
+    queue: str = ""
 
 
 Event = Overdue | Due
@@ -131,7 +132,7 @@ def _spoken(
 
 def _due(state: State) -> Iterator[Event]:
     for entry in state.parked.overdue(state.clock_ms):
-        yield Due(entry.ref, entry.action, entry.lapse_ms, entry.tries, entry.reason)
+        yield Due(entry.ref, entry.action, entry.lapse_ms, entry.tries, entry.reason, entry.queue)
 
 
 def _mark(state: State, event: Event) -> None:

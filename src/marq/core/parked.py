@@ -29,6 +29,7 @@ class ParkedEntry(Struct, gc=False):
     """How often it was held again: a half message's checks so far."""
     marked: bool = False
     reason: str = ""
+    queue: str = ""
 
     @property
     def lapse_ms(self) -> int:
@@ -55,11 +56,13 @@ NEVER_MS = 1 << 62
 class ParkedEntries:
     """The open parked messages of one hold-log partition."""
 
-    __slots__ = ("chunks", "index")
+    __slots__ = ("chunks", "counts", "index")
 
     def __init__(self, chunks: MutableMapping[int, Chunk] | None = None) -> None:
         self.chunks: MutableMapping[int, Chunk] = {} if chunks is None else chunks
         self.index: dict[int, ChunkIndex] = {}
+        self.counts: dict[str, int] = {}
+        """How many there are of each queue."""
 
     def __len__(self) -> int:
         return sum(chunk.count for chunk in self.index.values())
@@ -74,7 +77,9 @@ class ParkedEntries:
         if not parked.delay_ms:
             said_ms = due_ms = parked.due_ms
         ref = ParkedRef(said_ms, offset)
-        self._add(ParkedEntry(ref, due_ms, parked.ahead_ms, parked.action))
+        self._add(
+            ParkedEntry(ref, due_ms, parked.ahead_ms, parked.action, queue=parked.queue),
+        )
 
     def end(self, ref: ParkedRef) -> None:
         """It was released, checked or given up."""
@@ -96,6 +101,7 @@ class ParkedEntries:
         about = self.index.get(bucket) or ChunkIndex(0, NEVER_MS, NEVER_MS)
         chunk = self.chunks[bucket] if about.count else {}
         chunk[entry.ref.offset] = entry
+        self.counts[entry.queue] = self.counts.get(entry.queue, 0) + 1
         self.chunks[bucket] = chunk
         self.index[bucket] = ChunkIndex(
             len(chunk),
@@ -113,6 +119,9 @@ class ParkedEntries:
         bucket = entry.ref.due_ms // CHUNK_MS
         chunk = self.chunks[bucket]
         del chunk[entry.ref.offset]
+        self.counts[entry.queue] -= 1
+        if not self.counts[entry.queue]:
+            del self.counts[entry.queue]
         if chunk:
             self.chunks[bucket] = chunk
             self.index[bucket].count = len(chunk)
@@ -144,6 +153,12 @@ def _put_off(entry: ParkedEntry, held: HeldParked, clock_ms: int) -> ParkedEntry
     due_ms = clock_ms + held.after_ms
     if held.action is Action.EXTEND:  # it stays what it is
         return replace(entry, due_ms=max(due_ms, entry.due_ms), marked=False)
-    return ParkedEntry(
-        entry.ref, due_ms, held.ahead_ms, held.action, entry.tries + 1, reason=held.reason
+    return replace(
+        entry,
+        due_ms=due_ms,
+        ahead_ms=held.ahead_ms,
+        action=held.action,
+        tries=entry.tries + 1,
+        marked=False,
+        reason=held.reason,
     )

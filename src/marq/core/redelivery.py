@@ -15,7 +15,7 @@ from marq.core.backoff import backoff_ms
 from marq.core.catalog import QueueDefinition
 from marq.core.header import Headers, Meta, Past
 from marq.core.marker import Action
-from marq.core.overdue import Due, Overdue
+from marq.core.overdue import Due, Event, Overdue
 from marq.core.stored import Outgoing, Stored, is_void
 
 AHEAD_MS = 3_000
@@ -158,11 +158,31 @@ def buried(stored: Stored, context: Context, reason: str, past: Past | None = No
     return Outcome(Fate.BURIED, Outgoing(topic, 0, stored.key, stored.value, headers))
 
 
-def gone(event: Overdue, topic: str, context: Context) -> Outcome:
+def gone(event: Event, context: Context) -> Outcome:
     """A dead letter for a message whose payload can no longer be read."""
-    empty = Stored(topic, event.source.partition, event.offset, event.deadline_ms, None, None, ())
     reason = "the payload is gone: the record or its topic was deleted before it was acked"
-    return buried(empty, context, reason, _past(event, reason))
+    match event:
+        case Overdue():
+            place = (event.source.queue, event.source.partition, event.offset)
+            return buried(_empty(*place, context), context, reason, _past(event, reason))
+        case Due():
+            return buried(_empty(names.DELAYED, 0, event.ref.offset, context), context, reason)
+
+
+def _empty(topic: str, partition: int, offset: int, context: Context) -> Stored:
+    return Stored(topic, partition, offset, context.clock_ms, None, None, ())
+
+
+def cut(letter: Outgoing) -> Outgoing:
+    """The dead letter without its history: the smallest one that keeps the payload."""
+    meta, headers = header.split(letter.headers)
+    return Outgoing(
+        letter.topic,
+        letter.partition,
+        letter.key,
+        letter.value,
+        header.join(replace(meta, history=()), headers),
+    )
 
 
 def redriven(letter: Stored, partition: int) -> Outgoing:

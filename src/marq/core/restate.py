@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
 from marq.core import claimed
+from marq.core.fold import Record, fold
 from marq.core.marker import EndedRuns, Restate, Restated, Source
 from marq.core.runs import Runs
 from marq.core.state import OpenClaim, State
 
 RESTATE_AFTER_MS = 600_000
 """An open claim older than this is restated, so that a 12-hour handler does not pin 12 hours."""
+_CLAIMS = 2_000
+"""Claims or sources in one record."""
 
 
 def needed_from(state: State) -> int:
@@ -34,6 +37,32 @@ def restatement(state: State, older_than_ms: int = RESTATE_AFTER_MS) -> Restate:
         if claim.stated_ms + older_than_ms <= state.clock_ms
     ]
     return Restate(state.next_offset, tuple(old), tuple(_ended(state)))
+
+
+def restatements(state: State) -> list[Restate]:
+    """The restatement, in records that a broker takes: a claim or a source is some 100 bytes."""
+    whole = restatement(state)
+    return [
+        Restate(whole.as_of, whole.claims[at : at + _CLAIMS], whole.ended[at : at + _CLAIMS])
+        for at in range(0, max(1, len(whole.claims), len(whole.ended)), _CLAIMS)
+    ]
+
+
+def caught_up(restate: Restate, state: State, tail: Iterable[Record]) -> Restate:
+    """The restatement as of the end of the tail; `state` is empty but for its clocks and offset.
+
+    Between the batch and the moment act writes, a claim is beaten or acked: as it was made, such a
+    claim's restatement is out of date, and one that is beaten often would never be taken over.
+    Only the claims restated are folded on. What else the tail opens is not whole here.
+    """
+    known = Record(state.next_offset, state.clock_ms, Restate(state.next_offset, restate.claims))
+    ids = {claim.id for claim in restate.claims}
+    state = fold(state, [known])
+    state.next_offset -= 1  # the restatement is not in the log yet
+    state = fold(state, tail)
+    now = restatement(state, older_than_ms=0)
+    claims = tuple(claim for claim in now.claims if claim.id in ids)
+    return Restate(now.as_of, claims, restate.ended)
 
 
 def _ended(state: State) -> Iterator[EndedRuns]:

@@ -14,7 +14,7 @@ from marq.core.runs import Runs
 from marq.core.state import Claimed, OpenClaim, State
 from marq.core.wire import Reader, Writer
 
-VERSION = 1
+VERSION = 2
 
 
 class StaleSnapshot(Exception):
@@ -25,7 +25,7 @@ def dump(state: State) -> bytes:
     """Everything but the chunks."""
     out = Writer()
     out.numbers((VERSION, state.next_offset, state.clock_ms, state.lease_clock_ms))
-    out.numbers((state.grace_ms, state.skipped, len(state.claimed)))
+    out.numbers((state.grace_ms, state.skipped, state.restated_ms, len(state.claimed)))
     for (topic_id, partition, queue, subscription), ever in state.claimed.items():
         out.raw(topic_id)
         out.numbers((partition, ever.epoch))
@@ -38,6 +38,10 @@ def dump(state: State) -> bytes:
     out.number(len(state.parked.index))
     for bucket, about in state.parked.index.items():
         out.numbers((bucket, about.count, max(0, about.first_lapse_ms), about.lowest_offset))
+    out.number(len(state.parked.counts))
+    for queue, count in state.parked.counts.items():
+        out.text(queue)
+        out.number(count)
     return out.bytes()
 
 
@@ -47,7 +51,7 @@ def load(blob: bytes, chunks: Mapping[int, Chunk] | None = None) -> State:
     if data.number() != VERSION:
         raise StaleSnapshot
     state = State(data.number(), data.number(), data.number(), data.number())
-    state.skipped = data.number()
+    state.skipped, state.restated_ms = data.number(), data.number()
     for _ in range(data.count()):
         topic_id, partition, epoch = data.raw(16), data.number(), data.number()
         stream = (topic_id, partition, data.text(), data.text())
@@ -59,6 +63,9 @@ def load(blob: bytes, chunks: Mapping[int, Chunk] | None = None) -> State:
     for _ in range(data.count()):
         bucket, about = data.number(), ChunkIndex(data.number(), data.number(), data.number())
         state.parked.index[bucket] = about
+    for _ in range(data.count()):
+        queue = data.text()
+        state.parked.counts[queue] = data.number()
     state.parked.chunks = dict(chunks or {})
     data.end()
     return state
@@ -72,6 +79,7 @@ def dump_chunk(chunk: Chunk) -> bytes:
         out.numbers((*entry.ref, entry.due_ms, entry.ahead_ms, entry.action))
         out.numbers((entry.tries, entry.marked))
         out.text(entry.reason)
+        out.text(entry.queue)
     return out.bytes()
 
 
@@ -86,7 +94,8 @@ def load_chunk(blob: bytes) -> Chunk:
 def _entry(data: Reader) -> ParkedEntry:
     ref = ParkedRef(data.number(), data.number())
     due_ms, ahead_ms, action, tries, marked = (data.number() for _ in range(5))
-    return ParkedEntry(ref, due_ms, ahead_ms, Action(action), tries, bool(marked), data.text())
+    reason, queue = data.text(), data.text()
+    return ParkedEntry(ref, due_ms, ahead_ms, Action(action), tries, bool(marked), reason, queue)
 
 
 def _put_claim(out: Writer, claim: OpenClaim) -> None:

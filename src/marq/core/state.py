@@ -73,6 +73,8 @@ class State:
     parked: ParkedEntries = field(default_factory=ParkedEntries)
     skipped: int = 0
     """Records that were no markers of ours."""
+    restated_ms: int = 0
+    """When the last restatement was read."""
 
     def claims_of(self, source: Source) -> Iterator[OpenClaim]:
         """The open claims of a source, oldest first."""

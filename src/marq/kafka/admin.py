@@ -85,6 +85,24 @@ class Admin:
         """The high watermarks."""
         return self._offsets(topic, partitions, _LATEST)
 
+    def end(self, topic: str, partition: int) -> int:
+        """The high watermark of one partition."""
+        place = TopicPartition(topic, partition)
+
+        def ask() -> int:
+            futures = self._client.list_offsets({place: _LATEST}, request_timeout=self._timeout_s)
+            return int(futures[place].result(self._timeout_s).offset)
+
+        return patiently(ask, self._timeout_s)
+
+    def trim(self, ends: dict[tuple[str, int], int]) -> None:
+        """Delete the records below these offsets."""
+        places = [TopicPartition(*place, end) for place, end in ends.items()]
+        if places:
+            futures = self._client.delete_records(places, request_timeout=self._timeout_s)
+            for future in futures.values():
+                self._settle(future, *_MISSING, KafkaError.OFFSET_OUT_OF_RANGE)
+
     def starts(self, topic: str, partitions: int) -> list[int]:
         """The first offsets that are there."""
         return self._offsets(topic, partitions, _EARLIEST)

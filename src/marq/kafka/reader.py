@@ -8,10 +8,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from marq.core import codec
+from marq.core import hold_log
 from marq.core.fold import Record, fold
 from marq.core.state import State
-from marq.errors import MalformedMarker, NotAMarker
 from marq.kafka.admin import Admin, unreachable
 from marq.kafka.clients import take
 from marq.kafka.config import Config
@@ -65,13 +64,13 @@ class Reader:
         states = [State() for _ in range(partitions)]
         spans = {number: (starts[number], ends[number]) for number in range(partitions)}
         for message in self.read(topic, spans):
-            fold(states[message.partition()], (_record(message),))
+            fold(states[message.partition()], (hold_record(message),))
         return states
 
 
-def _record(message: Any) -> Record:
-    try:
-        body = codec.decode(message.value() or b"")
-    except (NotAMarker, MalformedMarker):
-        body = None
+def hold_record(message: Any) -> Record:
+    """A record of a hold log as the fold takes it."""
+    headers = message.headers()
+    first = (headers[0][1] or b"") if headers else None
+    body = hold_log.body(message.topic(), message.value(), first)
     return Record(message.offset(), message.timestamp()[1], body)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
-from marq.core import act, codec, names, redelivery
+from marq.core import act, codec, header, names, redelivery
 from marq.core.catalog import Catalog, QueueDefinition
 from marq.core.fold import GRACE_MS, JUMP_MS, Record, fold
 from marq.core.marker import Action, ClaimId, KeepAlive, Marker, Parked, Part, Tick
@@ -124,7 +124,7 @@ class Tracker:
         record = found and found[1].partitions[event.source.partition].get(event.offset)
         context = self._context(event.source.queue)
         if not record:
-            return redelivery.gone(event, event.source.queue, context)
+            return redelivery.gone(event, context)
         return redelivery.resolve(event, record, context)
 
     def _release(self, event: Due) -> Outcome:
@@ -175,7 +175,7 @@ class Tracker:
 
     def _fold_parked(self, stored: Stored) -> None:
         meta = stored.meta()
-        self._fold(self.delayed, stored, Parked(meta.due_ms, meta.delay_ms, meta.ahead_ms))
+        self._fold(self.delayed, stored, header.parked(meta))
 
     def _fold(self, state: State, stored: Stored, body: Marker | Parked) -> None:
         fold(state, [Record(stored.offset, stored.at_ms, body)])

@@ -1,0 +1,92 @@
+"""A consumer that is sent from place to place: tails of hold logs, payloads of messages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from marq.errors import NotConnected
+from marq.kafka.clients import take
+from marq.kafka.config import Config
+
+_QUIET_S = 10.0
+_GONE = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_ID,
+    KafkaError._AUTO_OFFSET_RESET,
+    KafkaError.OFFSET_OUT_OF_RANGE,
+)
+
+Place = tuple[str, int]
+"""Topic and partition."""
+Span = tuple[str, int, int, int]
+"""Topic, partition, first offset, and the one after the last."""
+
+
+class Seeker:
+    """Reads stretches of partitions, as far as transactions are decided."""
+
+    def __init__(self, settings: Config) -> None:
+        self._consumer = Consumer({**settings, "enable.partition.eof": True})
+        self.reached: dict[Place, int] = {}
+        """How far the last read came, by partition."""
+        self._left: dict[Place, int] = {}
+        self._at_end: set[Place] = set()
+        """Partitions of which all is read that can be."""
+
+    def read(self, spans: list[Span], undecided_s: float = 0.0) -> Iterator[Any]:
+        """The records of these spans, at most one of a partition, that are there.
+
+        Where a transaction is undecided it waits so long for it, then goes without; `reached`
+        tells how far it came.
+        """
+        self.reached, self._at_end = {}, set()
+        self._left = {(topic, number): end for topic, number, start, end in spans if start < end}
+        if not self._left:
+            return
+        self._consumer.assign([TopicPartition(t, n, at) for t, n, at, _ in spans])
+        try:
+            yield from self._until(time.monotonic() + undecided_s)
+        finally:
+            self._consumer.unassign()
+
+    def _until(self, decided_by: float) -> Iterator[Any]:
+        quiet_until = time.monotonic() + _QUIET_S
+        while self._left:
+            batch = take(self._consumer, 10_000, 0.05)
+            yield from filter(self._is_wanted, batch)
+            stuck = self._at_end.issuperset(self._left)
+            if stuck and time.monotonic() >= decided_by:
+                return
+            if batch or stuck:
+                quiet_until = time.monotonic() + _QUIET_S
+            elif time.monotonic() > quiet_until:
+                raise NotConnected("no broker answers the tracker's reads")
+
+    def _is_wanted(self, message: Any) -> bool:
+        """Whether it is a record to be read; whatever it is, note how far that partition is."""
+        place, error = (message.topic(), message.partition()), message.error()
+        if error is None:
+            wanted = bool(message.offset() < self._left.get(place, 0))
+            self._at_end.discard(place)
+            self._passed(place, message.offset() + 1)
+            return wanted
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._at_end.add(place)
+            self._passed(place, message.offset())
+        elif error.code() in _GONE:  # not found; a broker that is away is waited for
+            self._left.pop(place, None)
+        return False
+
+    def _passed(self, place: Place, offset: int) -> None:
+        self.reached[place] = offset
+        if offset >= self._left.get(place, offset + 1):
+            del self._left[place]
+
+    def close(self) -> None:
+        self._consumer.close()

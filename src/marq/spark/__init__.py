@@ -1,0 +1,1 @@
+"""The pipelines, on Spark: the only importer of pyspark."""

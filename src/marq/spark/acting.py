@@ -1,0 +1,49 @@
+"""Runs act on the executors, a task after the other; what comes back are counts."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+
+from marq.core import batch, catalog
+from marq.core.catalog import Catalog
+from marq.kafka.act import report
+from marq.kafka.act.perform import Act
+from marq.kafka.act.tools import Tools
+
+OUTPUT = "report binary"
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """What a task needs to act: how to reach the cluster, and the catalog of the moment."""
+
+    servers: str
+    extra: tuple[tuple[str, str | int | float | bool], ...]
+    entries: tuple[bytes, ...]
+
+    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Perform the batch of each partition in these rows."""
+        tools = _tools(self.servers, self.extra)
+        known = Catalog()
+        for entry in self.entries:
+            known.adopt(catalog.decode(entry))
+        for frame in rows:
+            for row in frame.to_pylist():
+                began = time.monotonic()
+                place = (row["topic"], row["partition"])
+                act = Act(place, batch.decode(row["batch"]), tools, known, random.random)
+                done = act.perform()
+                done.act_ms = round((time.monotonic() - began) * 1_000)
+                yield pa.RecordBatch.from_pydict({"report": [report.encode(done)]})
+
+
+@lru_cache(maxsize=1)
+def _tools(servers: str, extra: tuple[tuple[str, str | int | float | bool], ...]) -> Tools:
+    """One set for each Python worker: it runs one task at a time."""
+    return Tools(servers, dict(extra))

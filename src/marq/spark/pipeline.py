@@ -1,0 +1,62 @@
+"""The tracker's query: hold logs -> fold -> act, one action a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from marq.core import names
+from marq.spark import folding
+from marq.spark.folding import Folding, hold_records
+
+MAX_OFFSETS = 200_000
+"""Records of a batch: enough to catch up fast, few enough for a batch to end soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """How the query reaches the cluster."""
+
+    servers: str
+    java_settings: dict[str, str]
+
+    def options(self) -> dict[str, str]:
+        return {
+            "kafka.bootstrap.servers": self.servers,
+            "subscribe": f"{names.MARKERS},{names.DELAYED}",
+            "includeHeaders": "true",
+            "startingOffsets": "earliest",
+            # Data that is missing means that the checkpoint is not of this log: it is started anew.
+            "failOnDataLoss": "true",
+            "maxOffsetsPerTrigger": str(MAX_OFFSETS),
+            "kafka.isolation.level": "read_committed",
+            **{f"kafka.{name}": value for name, value in self.java_settings.items()},
+        }
+
+
+def start(
+    session: SparkSession,
+    source: Source,
+    checkpoint: str,
+    watermarks: dict[tuple[str, int], int],
+    run_batch: Callable[[DataFrame, int], None],
+) -> StreamingQuery:
+    """The running query."""
+    records = session.readStream.format("kafka").options(**source.options()).load()
+    cores = int(session.conf.get("spark.sql.shuffle.partitions") or "2")
+    folded = (
+        # A task costs milliseconds: one for each core, not one for each partition.
+        hold_records(records.coalesce(cores))
+        .groupBy("topic", "partition")
+        .transformWithStateInPandas(Folding(watermarks), folding.OUTPUT, "Update", "None")
+    )
+    return (
+        folded.writeStream.queryName("tracker")
+        .option("checkpointLocation", checkpoint)
+        .outputMode("update")
+        .foreachBatch(run_batch)
+        .start()
+    )

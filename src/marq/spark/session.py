@@ -1,0 +1,62 @@
+"""The Spark session of the pipelines, and why its settings are what they are."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from marq.embedded import jars
+
+_STATE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
+SETTINGS: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",
+    # A state call costs little, a task some milliseconds: no more tasks than cores.
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.stateStore.providerClass": _STATE,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.encodingFormat": "unsaferow",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.pollingDelay": "5",
+    # Its own thread per maintenance run, rarely: what is kept is small.
+    "spark.sql.streaming.stateStore.maintenanceInterval": "30s",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+    "spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.driver.extraJavaOptions": "-Xss4m -XX:+UseSerialGC",
+    "spark.cleaner.periodicGC.interval": "10min",
+    "spark.log.level": "WARN",
+}
+
+
+def start(master: str, name: str, local_dir: Path, more: Mapping[str, str]) -> SparkSession:
+    """A session on this master; `more` wins over what is set here."""
+    # Executors on this machine run the very Python that this is.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.master(master).appName(name)
+    settings = {
+        **SETTINGS,
+        "spark.jars": ",".join(str(jar) for jar in jars.resolve("spark")),
+        "spark.local.dir": str(local_dir),
+        "spark.sql.warehouse.dir": str(local_dir / "warehouse"),
+        **more,
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
