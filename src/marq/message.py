@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from marq.core import payload, redelivery
 from marq.core.duration import Duration, milliseconds
@@ -69,48 +69,14 @@ class GiveBack:
 Verdict = Ack | Retry | Reject | GiveBack
 
 
-class Lease(Protocol):
-    """The hold a worker has on one delivered message: how its delivery reaches the log."""
+class FromLog:
+    """A message as the log has it: what deliveries and dead letters have in common."""
 
-    def deadline_ms(self) -> int:
-        """When the lease is over, by the log's clock."""
-        ...
-
-    def settle(self, verdict: Verdict) -> Receipt[None]:
-        """Write the verdict; `LeaseLost` if it is plainly too late."""
-        ...
-
-    def extend(self, duration_ms: int) -> Receipt[None]:
-        """Make the lease last at least that long from now."""
-        ...
-
-
-class Delivery(Generic[T]):
-    """One handing-over of a message. Settle it once: ack, retry or reject."""
-
-    __slots__ = ("_decoded", "_lease", "_settled", "_stored", "_wanted", "queue")
-
-    def __init__(self, queue: str, stored: Stored, lease: Lease, wanted: Any = None) -> None:
-        self.queue = queue
-        """The queue's name."""
-        self._stored = stored
-        self._lease = lease
-        self._wanted = wanted
-        self._decoded: Any = _UNDECODED
-        self._settled = False
+    __slots__ = ()
 
     @property
-    def payload(self) -> T:
-        """The payload as its content type says, or as the queue's type; `PayloadError` if not."""
-        if self._decoded is _UNDECODED:
-            self._decoded = self.payload_as(self._wanted)
-        found: T = self._decoded
-        return found
-
-    def payload_as(self, wanted: Any) -> Any:
-        """The payload as the type wanted."""
-        data = self._stored.value or b""
-        return payload.decode(data, payload.content_type(self._stored.user_headers()), wanted)
+    def _stored(self) -> Stored:
+        raise NotImplementedError
 
     @property
     def raw(self) -> bytes:
@@ -132,23 +98,43 @@ class Delivery(Generic[T]):
         return self._stored.message_id()
 
     @property
+    def sent_at(self) -> datetime:
+        return moment(self._stored.meta().sent_ms or self._stored.at_ms)
+
+    def payload_as(self, wanted: Any) -> Any:
+        """The payload as the type wanted; `PayloadError` if it is not one."""
+        return payload.decode(self.raw, payload.content_type(self._stored.user_headers()), wanted)
+
+
+class Delivery(FromLog, Generic[T]):
+    """One handing-over of a message. Settle it once: ack, retry or reject."""
+
+    __slots__ = ()
+
+    @property
+    def queue(self) -> str:
+        """The queue's name."""
+        raise NotImplementedError
+
+    @property
+    def payload(self) -> T:
+        """The payload as its content type says, or as the queue's type; `PayloadError` if not."""
+        raise NotImplementedError
+
+    @property
     def attempt(self) -> int:
         """Which attempt this delivery is, from 1."""
         return self._stored.meta().attempt
 
     @property
-    def sent_at(self) -> datetime:
-        return moment(self._stored.meta().sent_ms or self._stored.at_ms)
-
-    @property
     def deadline(self) -> datetime:
         """When the lease is over, by the log's clock."""
-        return moment(self._lease.deadline_ms())
+        raise NotImplementedError
 
     @property
     def settled(self) -> bool:
         """Whether it was acked, retried or rejected."""
-        return self._settled
+        raise NotImplementedError
 
     def ack(self) -> Receipt[None]:
         """Done: it is never delivered again."""
@@ -174,13 +160,14 @@ class Delivery(Generic[T]):
         """Make the lease last at least that long from now."""
         duration_ms = milliseconds(duration, "duration")
         self._refuse_if_settled()
-        return self._lease.extend(duration_ms)
+        return self._extend(duration_ms)
 
     def _settle(self, verdict: Verdict) -> Receipt[None]:
-        self._refuse_if_settled()
-        receipt = self._lease.settle(verdict)
-        self._settled = True
-        return receipt
+        """Write the verdict; `LeaseLost` if it is plainly too late."""
+        raise NotImplementedError
+
+    def _extend(self, duration_ms: int) -> Receipt[None]:
+        raise NotImplementedError
 
     def _refuse_if_settled(self) -> None:
         if self.settled:
@@ -194,41 +181,29 @@ class Delivery(Generic[T]):
         return f"<Delivery {self.message_id} of {self.queue}, attempt {self.attempt}>"
 
 
-_UNDECODED: Any = object()
+UNDECODED: Any = object()
+"""In the place of a payload that nobody has asked for yet."""
 
 
-class DeadLetter:
+class DeadLetter(FromLog):
     """A message that could not be delivered, with what happened to it."""
 
-    __slots__ = ("_stored",)
+    __slots__ = ("_record",)
 
-    def __init__(self, stored: Stored) -> None:
-        self._stored = stored
+    def __init__(self, record: Stored) -> None:
+        self._record = record
+
+    @property
+    def _stored(self) -> Stored:
+        return self._record
 
     @property
     def payload(self) -> Any:
         """The payload as it was sent; its bytes where they cannot be decoded."""
-        headers = self._stored.user_headers()
         try:
-            return payload.decode(self.raw, payload.content_type(headers))
+            return self.payload_as(None)
         except PayloadError:
             return self.raw
-
-    @property
-    def raw(self) -> bytes:
-        return self._stored.value or b""
-
-    @property
-    def key(self) -> bytes | None:
-        return self._stored.key
-
-    @property
-    def headers(self) -> Mapping[str, bytes | None]:
-        return dict(self._stored.user_headers())
-
-    @property
-    def message_id(self) -> str:
-        return self._stored.message_id()
 
     @property
     def queue(self) -> str:
@@ -247,10 +222,6 @@ class DeadLetter:
     def history(self) -> tuple[Past, ...]:
         """The last attempts: which, when, by whom, why it failed."""
         return self._stored.meta().history
-
-    @property
-    def sent_at(self) -> datetime:
-        return moment(self._stored.meta().sent_ms or self._stored.at_ms)
 
     @property
     def died_at(self) -> datetime:

@@ -23,7 +23,10 @@ def warm_producer(settings: Config) -> Producer:
 
 def take(consumer: Consumer, limit: int, wait_s: float) -> list[Any]:
     """What is there, waiting only for the first: `consume` waits until it has as many as asked."""
-    batch: list[Any] = consumer.consume(1, wait_s)
+    batch: list[Any] = consumer.consume(limit, 0)  # mostly enough where much comes in
+    if batch:
+        return batch
+    batch = consumer.consume(1, wait_s)
     if batch and limit > 1:
         batch += consumer.consume(limit - 1, 0)
     return batch

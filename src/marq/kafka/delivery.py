@@ -5,38 +5,38 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
+from msgspec import Struct
+
 from marq.core import payload, settling
-from marq.core.duration import Duration, milliseconds
 from marq.core.stored import Stored
 from marq.kafka import settle
 from marq.kafka.live import Handout
 from marq.kafka.record import stored
-from marq.message import Ack, Delivery, GiveBack, Reject, Retry, Verdict, moment
+from marq.message import UNDECODED, Ack, Delivery, GiveBack, Reject, Retry, Verdict, moment
 from marq.receipt import Receipt
 
 T = TypeVar("T")
 
 
-class KafkaDelivery(Delivery[T]):
+class KafkaDelivery(Delivery[T], Struct, gc=False, eq=False):
     """Refers to its message and handout; everything else is looked up when asked for.
 
-    Made once a message: three references and no more.
+    Made once a message: four references, and nothing the garbage collector has to look at (with
+    it, collections took a third of a fast consumer's time).
     """
 
-    __slots__ = ("_handout", "_index", "_message")
-
-    def __init__(self, handout: Handout, index: int, message: Any) -> None:
-        self._handout = handout
-        self._index = index
-        """Its index in the claim; below 0 (inverted) once it is settled."""
-        self._message = message
+    _handout: Handout
+    _index: int
+    """Its index in the claim; below 0 (inverted) once it is settled."""
+    _message: Any
+    _decoded: Any = UNDECODED
 
     @property
-    def queue(self) -> str:  # type: ignore[override]
+    def queue(self) -> str:
         return self._handout.inbox.queue
 
     @property
-    def _stored(self) -> Stored:  # type: ignore[override]
+    def _stored(self) -> Stored:
         return stored(self._message)
 
     @property
@@ -44,11 +44,9 @@ class KafkaDelivery(Delivery[T]):
         wanted = self._handout.wanted
         if wanted is None and self._message.headers() is None:
             return cast(T, self._message.value() or b"")
-        try:
-            return cast(T, self._decoded)
-        except AttributeError:
+        if self._decoded is UNDECODED:
             self._decoded = self.payload_as(wanted)
-            return cast(T, self._decoded)
+        return cast(T, self._decoded)
 
     def payload_as(self, wanted: Any) -> Any:
         if wanted is bytes:
@@ -77,9 +75,7 @@ class KafkaDelivery(Delivery[T]):
         self._index = ~index
         return handout.end(index)
 
-    def extend(self, duration: Duration) -> Receipt[None]:
-        duration_ms = milliseconds(duration, "duration")
-        self._refuse_if_settled()
+    def _extend(self, duration_ms: int) -> Receipt[None]:
         self._refuse_if_lost()
         index, handout = self._index, self._handout
         self._handout, receipt = settle.extend(handout, index, duration_ms)

@@ -8,8 +8,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, repeat
 from typing import Any
+
+from confluent_kafka import Message
 
 from marq.backend import Handing
 from marq.core import header, redelivery, settling
@@ -72,20 +74,19 @@ class KafkaInbox:
 
     def add(self, live: LiveClaim) -> None:
         """Take in the messages of a committed claim."""
-        special = [i for i, message in enumerate(live.messages) if message.headers()]
-        found = {i: header.split(tuple(live.messages[i].headers()))[0] for i in special}
-        found = {i: meta for i, meta in found.items() if meta != PLAIN}
+        messages = live.messages
+        found = _not_plain(messages)
         with self.changed:
-            if len(found) < len(live.messages):
-                plain = range(len(live.messages))
-                self._chunks.append(
-                    Chunk(live, [i for i in plain if i not in found] if found else plain)
-                )
+            if len(found) < len(messages):
+                every = range(len(messages))
+                plain = [i for i in every if i not in found] if found else every
+                self._chunks.append(Chunk(live, plain, messages))
             for index, meta in found.items():
                 self._add_ticket(live, index, meta)
-            self.waiting += len(live.messages) - len(found)
+            self.waiting += len(messages) - len(found)
             self._move_due(self.now_ms())
             self.changed.notify_all()
+        live.messages = []  # handed out, they are the deliveries' own: what is done is let go
 
     def _add_ticket(self, live: LiveClaim, index: int, meta: Meta) -> None:
         message = live.messages[index]
@@ -175,6 +176,7 @@ class KafkaInbox:
         chunk = self._chunks[0]
         live, start = chunk.live, chunk.next
         indexes = chunk.indexes[start : start + limit]
+        messages = chunk.messages
         chunk.next += len(indexes)
         if chunk.next == len(chunk.indexes):
             self._chunks.popleft()
@@ -183,14 +185,13 @@ class KafkaInbox:
             with live.lane.lock:
                 live.leave(len(indexes), unbegun=len(indexes))
             return []
-        messages = live.messages
         purged_below = definition.purged.get(f"{self.queue}:{live.partition}", 0)
         if definition.ttl_ms is not None or live.start < purged_below:
             indexes = [i for i in indexes if self._wanted(live, i, messages[i], definition, terms)]
         if not indexes:
             return []
         handout = self._handout(live, mask_of(indexes), len(indexes), 1, terms)
-        return [KafkaDelivery(handout, i, messages[i]) for i in indexes]
+        return list(map(KafkaDelivery, repeat(handout), indexes, _at(messages, indexes)))
 
     def _handout(
         self, live: LiveClaim, mask: int, number: int, attempt: int, terms: Terms
@@ -296,7 +297,7 @@ class KafkaInbox:
         back comes back by itself."""
         with self.changed:
             left = [
-                Ticket(0, 0, chunk.live, i, chunk.live.messages[i], 1, None)
+                Ticket(0, 0, chunk.live, i, chunk.messages[i], 1, None)
                 for chunk in self._chunks
                 for i in chunk.indexes[chunk.next :]
             ]
@@ -319,3 +320,18 @@ class KafkaInbox:
         with self.changed:
             self.closed = True
             self.changed.notify_all()
+
+
+def _not_plain(messages: list[Any]) -> dict[int, Meta]:
+    """By index, what is said of messages that are not plain."""
+    if not any(map(Message.headers, messages)):
+        return {}
+    said = {i: tuple(headers) for i, m in enumerate(messages) if (headers := m.headers())}
+    metas = {i: header.split(headers)[0] for i, headers in said.items()}
+    return {i: meta for i, meta in metas.items() if meta != PLAIN}
+
+
+def _at(messages: list[Any], indexes: range | list[int]) -> list[Any]:
+    if isinstance(indexes, range):
+        return messages[indexes.start : indexes.stop]
+    return [messages[i] for i in indexes]

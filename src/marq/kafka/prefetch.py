@@ -11,8 +11,8 @@ from typing import Any
 
 from marq.kafka.inbox import KafkaInbox
 
-MOST = 20_000
-MOST_BYTES = 64 * 1_048_576
+MOST = 40_000
+MOST_BYTES = 20 * 1_048_576
 BATCH = 10_000
 """Messages polled at once at most: a claim's size has a limit, and so has a hiccup."""
 _SHORT_S, _LONG_S = 0.1, 2.0

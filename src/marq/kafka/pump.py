@@ -9,8 +9,8 @@ Crash windows, and why none of them loses a message:
 The other order, commit before claim, would lose what dies in between.
 
 One thread polls and commits: librdkafka's consumer is locked while it polls, and a commit from
-another thread waits for ever where nothing comes in. Claims are under way meanwhile, so polling
-goes on while the log answers.
+another thread waits for ever where nothing comes in. Claims and commits are under way meanwhile:
+polling goes on while the log answers, and it is in polling that the answers to commits are heard.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import contextlib
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from marq.core import claimed
+from marq.core.claimed import Runs
 from marq.core.marker import Claim, ClaimId, Source
 from marq.errors import ConfigError, NotConnected, QueueError
 from marq.kafka.clients import take
@@ -35,6 +36,7 @@ from marq.kafka.live import LiveClaim
 from marq.kafka.markers import Markers
 from marq.kafka.prefetch import Prefetch
 from marq.kafka.segments import segments
+from marq.kafka.uncommitted import Uncommitted
 
 log = logging.getLogger("marq.kafka")
 
@@ -84,15 +86,13 @@ class Pump:
         self._sequence = sequence
         self._prefetch = Prefetch()
         self._consumer: Consumer | None = None
-        self._pending: dict[int, deque[LiveClaim]] = {}
-        """By partition of ours: claims in the order polled, not yet committed."""
-        self._positions: dict[int, int] = {}
+        self._uncommitted = Uncommitted()
         self._answered = threading.Event()
         """Some claim was answered since the pump looked last."""
         self._paused: bool | None = None
         """Whether all our partitions are paused; None: some may be."""
-        self._refused = False
-        """The last commit was refused: a rebalance may wait to be served."""
+        self._refused: KafkaError | None = None
+        """Why the last commit failed: a rebalance may wait to be served."""
         self._looked_at = time.monotonic()
         self._joined = threading.Event()
         self._stopping = False
@@ -164,7 +164,7 @@ class Pump:
         if found is None:
             raise self._deleted()
         self._topic_id = found
-        self._consumer = Consumer(self._settings)
+        self._consumer = Consumer({**self._settings, "on_commit": self._committed})
         self._consumer.subscribe(
             [self.queue], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
@@ -174,8 +174,8 @@ class Pump:
             return
         self._joined.clear()
         try:
-            self._settle_pending(list(self._pending))
-            self._drop(list(self._pending))
+            self._settle_pending(self._uncommitted.partitions)
+            self._drop(self._uncommitted.partitions)
             self._inbox.give_back_waiting()
             self._markers.flush(10)
         except QueueError as error:
@@ -186,8 +186,7 @@ class Pump:
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for place in partitions:
-            self._pending[place.partition] = deque()
-            self._positions.pop(place.partition, None)
+            self._uncommitted.assign(place.partition)
         self._paused = None  # the new ones are not, the old ones may be
         consumer.incremental_assign(partitions)
         self._joined.set()
@@ -205,38 +204,37 @@ class Pump:
     def _settle_pending(self, partitions: list[int]) -> None:
         """Wait, not for ever, for claims under way, and commit them."""
         until = time.monotonic() + _REVOKE_S
-        while any(self._pending.get(number) for number in partitions):
-            self._commit_answered()
+        while self._uncommitted.any(partitions):
+            self._commit_answered(wait=True)
             if time.monotonic() > until:
                 return
             self._answered.wait(0.05)
 
     def _drop(self, partitions: list[int]) -> None:
         """Claims not committed by now are not ours: not handed out, not beaten, not ended."""
-        for number in partitions:
-            self._pending.pop(number, None)
-            self._positions.pop(number, None)
+        self._uncommitted.drop(partitions)
 
     # Polling and claiming.
 
     def _pump(self) -> None:
-        self._commit_answered()
-        room = self._prefetch.room(self._inbox, self._in_flight())
-        if room <= 0 and self._in_flight() and not self._refused:
+        room = self._prefetch.room(self._inbox, self._uncommitted.messages())
+        # With no room there is no polling, and without polling an answer would not be heard.
+        self._commit_answered(wait=room <= 0)
+        in_flight = self._uncommitted.messages()
+        if room <= 0 and in_flight and self._refused is None:
             self._answered.wait(_IDLE_POLL_S)
             return
-        if room <= 0 and self._pending:
+        if room <= 0 and self._uncommitted.partitions:
             room = self._wait_for_room()
         if room > 0:
             self._resume()
         else:
             self._pause()
-        self._poll(max(1, room))
+        self._poll(max(1, room), _BUSY_POLL_S if in_flight else _IDLE_POLL_S)
 
-    def _poll(self, limit: int) -> None:
+    def _poll(self, limit: int, patience_s: float) -> None:
         assert self._consumer is not None
-        patience = _BUSY_POLL_S if self._in_flight() else _IDLE_POLL_S
-        good = self._check(take(self._consumer, limit, patience))
+        good = self._check(take(self._consumer, limit, patience_s))
         if good:
             self._prefetch.polled(good)
             self._claim(good)
@@ -262,29 +260,20 @@ class Pump:
             self._paused = False
             self._consumer.resume(self._consumer.assignment())
 
-    def _in_flight(self) -> int:
-        """Messages polled and not yet in the inbox."""
-        return sum(len(live.messages) for queue in self._pending.values() for live in queue)
-
     def _claim(self, batch: list[Any]) -> None:
         for partition, runs, messages in segments(batch):
-            pending = self._pending.get(partition)
-            if pending is None:
+            if partition not in self._uncommitted:
                 continue  # revoked while it was polled: someone else has it
-            first, end = runs[0][0], runs[-1][0] + runs[-1][1]
-            start = min(first, self._positions.get(partition, first))
-            self._positions[partition] = end
-            live = self._live(partition, start, runs, messages, end)
-            pending.append(live)
+            live = self._live(partition, runs, messages)
+            self._uncommitted.add(live)
             self._markers.claim(live, self._answered.set)
 
-    def _live(
-        self, partition: int, start: int, runs: Any, messages: list[Any], end: int
-    ) -> LiveClaim:
+    def _live(self, partition: int, runs: Runs, messages: list[Any]) -> LiveClaim:
+        end = claimed.end(runs)
         claim = Claim(
             ClaimId(self._markers.worker, next(self._sequence)),
             Source(self._topic_id, partition, self.queue, "", 0),
-            start,
+            self._uncommitted.start(partition, runs[0][0], end),
             runs,
             PUMP_LEASE_MS,
         )
@@ -294,12 +283,12 @@ class Pump:
 
     def _check(self, batch: list[Any]) -> list[Any]:
         """The messages of a batch; what the consumer has to say otherwise is acted on."""
-        good = [message for message in batch if message.error() is None]
-        if len(good) < len(batch):
-            for message in batch:
-                if message.error() is not None:
-                    self._failed(message)
-        return good
+        if not any(map(Message.error, batch)):
+            return batch
+        for message in batch:
+            if message.error() is not None:
+                self._failed(message)
+        return [message for message in batch if message.error() is None]
 
     def _failed(self, message: Any) -> None:
         error = message.error()
@@ -326,7 +315,7 @@ class Pump:
 
     def _go_to_start(self, partition: int) -> None:
         """Nothing unacked lies below the log's start: go on there, and say so."""
-        if self._consumer is None or partition not in self._pending:
+        if self._consumer is None or partition not in self._uncommitted:
             return
         place = TopicPartition(self.queue, partition)
         start, _ = self._consumer.get_watermark_offsets(place, timeout=10)
@@ -341,65 +330,54 @@ class Pump:
 
     # Committing.
 
-    def _commit_answered(self) -> None:
-        """Commit what the log has taken and put it in the inbox."""
-        if not self._answered.is_set():
-            return
+    def _commit_answered(self, wait: bool) -> None:
+        """Commit what the log has taken; what is committed goes to the inbox."""
+        if self._refused is not None:
+            self._wait_after(self._refused)
         self._answered.clear()
-        found = {number: self._ready(number) for number in list(self._pending)}
-        ready = {number: claims for number, claims in found.items() if claims}
-        if not ready or not self._commit(ready):
+        for failed in list(self._uncommitted.failed()):
+            self._void_from(failed)
+        self._refused = None
+        ends = self._uncommitted.ends(again=wait)
+        if ends:
+            self._commit(ends, wait)
+
+    def _void_from(self, failed: LiveClaim) -> None:
+        """A claim that failed voids the later ones."""
+        self._uncommitted.void_from(failed)
+        log.error("claim failed: polling it again", extra={"queue": self.queue})
+        assert self._consumer is not None
+        self._consumer.seek(TopicPartition(self.queue, failed.partition, failed.start))
+
+    def _commit(self, ends: dict[int, int], wait: bool) -> None:
+        assert self._consumer is not None
+        offsets = [TopicPartition(self.queue, number, end) for number, end in ends.items()]
+        try:
+            if wait:
+                self._committed(None, self._consumer.commit(offsets=offsets, asynchronous=False))
+            else:
+                self._consumer.commit(offsets=offsets, asynchronous=True)
+                self._uncommitted.ask(ends)
+        except KafkaException as error:
+            self._committed(error.args[0], [])
+
+    def _committed(self, error: KafkaError | None, places: list[TopicPartition]) -> None:
+        """What became of a commit; called by librdkafka in polling, too."""
+        errors = [error, *(place.error for place in places)]
+        self._refused = next((error for error in errors if error is not None), None)
+        if self._refused is not None:
+            self._uncommitted.refused()
             return
-        for number, claims in ready.items():
-            for live in claims:
-                self._pending[number].popleft()
+        for place in places:
+            for live in self._uncommitted.committed(place.partition, place.offset):
                 self._markers.keep(live)
                 self._inbox.add(live)
 
-    def _ready(self, partition: int) -> list[LiveClaim]:
-        """The contiguous prefix of acknowledged claims; one that failed voids the later ones."""
-        found: list[LiveClaim] = []
-        for live in self._pending[partition]:
-            if live.failed:
-                self._void_from(partition, live)
-                break
-            if not live.acknowledged:
-                break
-            found.append(live)
-        return found
-
-    def _void_from(self, partition: int, failed: LiveClaim) -> None:
-        pending = self._pending[partition]
-        while pending and pending[-1] is not failed:
-            pending.pop()
-        pending.pop()
-        self._positions[partition] = failed.start
-        log.error("claim failed: polling it again", extra={"queue": self.queue})
-        assert self._consumer is not None
-        self._consumer.seek(TopicPartition(self.queue, partition, failed.start))
-
-    def _commit(self, ready: dict[int, list[LiveClaim]]) -> bool:
-        """Commit the ends of these claims; False: not now, and if the partition is lost, never."""
-        assert self._consumer is not None
-        offsets = [
-            TopicPartition(self.queue, number, claims[-1].end) for number, claims in ready.items()
-        ]
-        try:
-            done = self._consumer.commit(offsets=offsets, asynchronous=False)
-            errors = [place.error for place in done or () if place.error is not None]
-        except KafkaException as error:
-            errors = [error.args[0]]
-        self._refused = bool(errors)
-        if errors:
-            self._commit_failed(errors[0])
-        return not errors
-
-    def _commit_failed(self, error: KafkaError) -> None:
+    def _wait_after(self, refused: KafkaError) -> None:
         """A stale epoch or a broker that is away: again, while the partition is ours. A rebalance
         is served by polling, so go on there first."""
-        if error.code() in _DENIED:
-            raise ConfigError(f"the cluster refuses commits for {self.queue!r}: {error.str()}")
-        if error.code() not in _STALE:
-            log.info("commit", extra={"queue": self.queue, "error": error.str()})
-        self._answered.set()
+        if refused.code() in _DENIED:
+            raise ConfigError(f"the cluster refuses commits for {self.queue!r}: {refused.str()}")
+        if refused.code() not in _STALE:
+            log.info("commit", extra={"queue": self.queue, "error": refused.str()})
         time.sleep(0.01)

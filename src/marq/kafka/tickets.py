@@ -17,11 +17,12 @@ GIVE_BACK_S = 30.0
 class Chunk:
     """Plain messages of one claim, from `next` on."""
 
-    __slots__ = ("indexes", "live", "next")
+    __slots__ = ("indexes", "live", "messages", "next")
 
-    def __init__(self, live: LiveClaim, indexes: range | list[int]) -> None:
+    def __init__(self, live: LiveClaim, indexes: range | list[int], messages: list[Any]) -> None:
         self.live = live
         self.indexes = indexes
+        self.messages = messages
         self.next = 0
 
 

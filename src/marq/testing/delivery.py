@@ -1,0 +1,108 @@
+"""A delivery of the memory broker: an entry in its fold."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from marq.core import settling
+from marq.core.marker import Held, Hold, Part
+from marq.core.stored import Stored
+from marq.errors import LeaseLost
+from marq.message import UNDECODED, Ack, Delivery, GiveBack, Reject, Retry, Verdict, moment
+from marq.receipt import Answered, Receipt
+from marq.testing.group import Group, Ticket
+
+if TYPE_CHECKING:
+    from marq.testing.memory import Memory
+
+T = TypeVar("T")
+
+
+class MemoryDelivery(Delivery[T]):
+    """A ticket that was handed out."""
+
+    __slots__ = ("_deadline_ms", "_decoded", "_group", "_memory", "_settled", "_ticket", "_wanted")
+
+    def __init__(self, memory: Memory, group: Group, ticket: Ticket, wanted: Any) -> None:
+        self._memory = memory
+        self._group = group
+        self._ticket = ticket
+        self._wanted = wanted
+        self._decoded: Any = UNDECODED
+        self._deadline_ms = 0
+        self._settled = False
+
+    @property
+    def queue(self) -> str:
+        return self._group.queue
+
+    @property
+    def _stored(self) -> Stored:
+        return self._ticket.stored
+
+    @property
+    def payload(self) -> T:
+        if self._decoded is UNDECODED:
+            self._decoded = self.payload_as(self._wanted)
+        found: T = self._decoded
+        return found
+
+    @property
+    def settled(self) -> bool:
+        return self._settled
+
+    @property
+    def deadline(self) -> datetime:
+        part = self._part()
+        if part:
+            self._deadline_ms = part.deadline_ms
+        return moment(self._deadline_ms)
+
+    def _settle(self, verdict: Verdict) -> Receipt[None]:
+        self._refuse_if_settled()
+        with self._memory.caught_up():
+            self._refuse_if_lost()
+            match verdict:
+                case Ack():
+                    self._group.end(self._ticket)
+                case Retry():
+                    self._hold(self._retried(verdict))
+                case Reject(reason=reason):
+                    self._hold(settling.rejected(self._ticket.claim, self._ticket.bit, reason))
+                case GiveBack():
+                    self._group.give_back(self._ticket)
+            self._settled = True
+        return Answered(None)
+
+    def _extend(self, duration_ms: int) -> Receipt[None]:
+        with self._memory.caught_up():
+            self._refuse_if_lost()
+            self._hold(settling.extended(self._ticket.claim, self._ticket.bit, duration_ms))
+        return Answered(None)
+
+    def _retried(self, retry: Retry) -> Held:
+        definition = self._memory.definition(self._group.queue)
+        attempt, after_ms = self._ticket.attempt, retry.after_ms
+        if after_ms is None:
+            after_ms = settling.backoff(attempt, definition, self._memory.random.random())
+        return settling.retried(
+            self._ticket.claim, self._ticket.bit, attempt, after_ms, retry.reason, definition
+        )
+
+    def _hold(self, held: Held) -> None:
+        self._memory.tracker.write(Hold((held,)))
+
+    def _part(self) -> Part | None:
+        """The open entry; None if it has ended."""
+        claim = self._memory.tracker.markers.claims.get(self._ticket.claim)
+        bit = self._ticket.bit
+        return next((p for p in claim.parts if p.indexes & bit), None) if claim else None
+
+    def _refuse_if_lost(self) -> None:
+        part = self._part()
+        if part is None or self._memory.tracker.markers.lapsed(part):
+            raise LeaseLost(
+                f"the lease on message {self.message_id} is over: it may be delivered again",
+                message_id=self.message_id,
+            )
