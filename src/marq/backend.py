@@ -88,7 +88,11 @@ class Backend(Protocol):
         ...
 
     def stats(self, queue: str) -> Stats:
-        """Counts of the queue."""
+        """Counts of the queue, about a second old."""
+        ...
+
+    def counted(self, queue: str) -> Stats:
+        """Counts of the queue at this very moment; may cost a look at the logs."""
         ...
 
     def flush(self, timeout_s: float | None) -> None:

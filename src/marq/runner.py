@@ -65,7 +65,7 @@ class Runner:
         taker's next round tells.
         """
         rounds = self._rounds
-        stats = self._backend.stats(self.name)
+        stats = self._backend.counted(self.name)
         if self._jobs or (stats.ready and not self._paused()):
             self._quiet_since = None
         elif self._quiet_since is None:

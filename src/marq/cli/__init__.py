@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from marq.cli import bench, config, demo, messages, queues, runtime, worker
+from marq.cli import bench, config, demo, messages, queues, runtime, tracker, worker
 
 app = typer.Typer(
     name="marq",
@@ -25,6 +25,7 @@ app.command()(messages.send)
 app.command()(messages.receive)
 app.command()(messages.peek)
 app.command()(worker.worker)
+app.command()(tracker.tracker)
 app.add_typer(queues.app, name="queue")
 app.add_typer(config.app, name="config")
 
@@ -44,6 +45,6 @@ def _options(
     """A complete message queue on Apache Kafka."""
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """The `marq` command."""
-    app()
+    app(arguments)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
 
 from msgspec import Struct
 
 from marq.core import claimed
-from marq.core.marker import Action
+from marq.core.marker import Action, Part
 from marq.core.runs import Runs
-from marq.core.state import State
+from marq.core.state import State, Stream
 
 
 class SourceCount(Struct, frozen=True, array_like=True):
@@ -21,11 +21,12 @@ class SourceCount(Struct, frozen=True, array_like=True):
     subscription: str
     ever: list[tuple[int, int]]
     """The runs ever claimed, as (start, end)."""
-    open: int = 0
+    fetched: int = 0
+    """By a worker, not yet handed out."""
     begun: int = 0
-    """Of the open ones, those in someone's hands."""
+    """In someone's hands."""
     held: int = 0
-    """Of the open ones, those that wait for their retry."""
+    """Waiting for their retry."""
     oldest: int = -1
     """The lowest offset that is open; -1: none is."""
 
@@ -45,36 +46,32 @@ class SourceCount(Struct, frozen=True, array_like=True):
             return log_start
         return first[1] if self.oldest < 0 else max(log_start, min(first[1], self.oldest))
 
-    def in_hand(self) -> Runs:
-        """What was ever claimed."""
-        return Runs(self.ever)
+    def never_claimed(self, records: Runs) -> Runs:
+        """Those of these records that nobody has claimed."""
+        return records.without(Runs(self.ever))
 
 
 def source_counts(state: State) -> list[SourceCount]:
     """The counts of every source the state has heard of."""
-    tallies: dict[tuple[bytes, int, str, str], list[int]] = {}
+    numbers: dict[Stream, Counter[str]] = {}
+    oldest: dict[Stream, int] = {}
     for claim in state.claims.values():
-        tally = tallies.setdefault(claim.source[:4], [0, 0, 0, -1])
+        stream = claim.source[:4]
+        counter = numbers.setdefault(stream, Counter())
         for part in claim.parts:
-            number = part.indexes.bit_count()
-            tally[0] += number
-            tally[1] += number if part.attempt and part.action is Action.EXPIRE else 0
-            tally[2] += number if part.action is Action.REDELIVER else 0
+            counter[_doing(part)] += part.indexes.bit_count()
         lowest, _ = next(claimed.offsets(claim.runs, claim.open))
-        tally[3] = lowest if tally[3] < 0 else min(lowest, tally[3])
-    none = (0, 0, 0, -1)
-    return [
-        SourceCount(*stream, list(ever.runs), *tallies.get(stream, none))
-        for stream, ever in state.claimed.items()
-    ]
+        oldest[stream] = min(lowest, oldest.get(stream, lowest))
+    found = []
+    for stream, ever in state.claimed.items():
+        number = numbers.get(stream, Counter())
+        doing = (number["fetched"], number["begun"], number["held"])
+        found.append(SourceCount(*stream, list(ever.runs), *doing, oldest.get(stream, -1)))
+    return found
 
 
-def waiting(count: SourceCount | None, log_start: int, log_end: int) -> tuple[int, int]:
-    """From where to where messages lie that nobody has claimed."""
-    return max(log_start, count.polled_to if count else 0), log_end
-
-
-def unclaimed(count: SourceCount | None, records: Iterable[int]) -> list[int]:
-    """Those of these offsets that nobody has claimed."""
-    ever = count.in_hand() if count else Runs()
-    return [offset for offset in records if offset not in ever]
+def _doing(part: Part) -> str:
+    """What these messages are about; what is to be buried is still in the hands it was in."""
+    if part.action is Action.REDELIVER:
+        return "held"
+    return "begun" if part.attempt else "fetched"

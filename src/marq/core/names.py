@@ -10,6 +10,7 @@ from marq.errors import ConfigError
 CATALOG = "marq.catalog"
 MARKERS = "marq.markers"
 DELAYED = "marq.delayed"
+STATS = "marq.stats"
 
 MAX_NAME = 200
 """A topic's name has at most 249 characters; `dlq.` and `.group.<g>.control` must fit beside."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -106,6 +107,35 @@ class Admin:
     def starts(self, topic: str, partitions: int) -> list[int]:
         """The first offsets that are there."""
         return self._offsets(topic, partitions, _EARLIEST)
+
+    def spans(self, topics: dict[str, int]) -> dict[tuple[str, int], tuple[int, int]]:
+        """Start and end of every partition of these topics; those that are gone are left out."""
+        places = [
+            TopicPartition(t, n) for t, partitions in topics.items() for n in range(partitions)
+        ]
+        starts, ends = self._found(places, _EARLIEST), self._found(places, _LATEST)
+        return {place: (starts[place], ends[place]) for place in starts.keys() & ends.keys()}
+
+    def offsets_at(self, times_ms: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """By partition, the first offset appended at or after that time; -1: there is none."""
+        asked = {
+            TopicPartition(*place): OffsetSpec.for_timestamp(at_ms)
+            for place, at_ms in times_ms.items()
+        }
+        return self._answers(asked)
+
+    def _found(self, places: list[TopicPartition], spec: Any) -> dict[tuple[str, int], int]:
+        return self._answers(dict.fromkeys(places, spec))
+
+    def _answers(self, asked: dict[TopicPartition, Any]) -> dict[tuple[str, int], int]:
+        found: dict[tuple[str, int], int] = {}
+        if not asked:
+            return found
+        futures = self._client.list_offsets(asked, request_timeout=self._timeout_s)
+        for place, future in futures.items():
+            with contextlib.suppress(KafkaException):
+                found[place.topic, place.partition] = future.result(self._timeout_s).offset
+        return found
 
     def wait_until_led(self, *topics: str) -> None:
         """Wait until every partition of these topics has a leader: new ones take a moment."""

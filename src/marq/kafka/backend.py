@@ -12,10 +12,10 @@ from confluent_kafka import Consumer
 from msgspec.structs import replace
 
 from marq.backend import Inbox
-from marq.core import header, names, redelivery
+from marq.core import codec, header, names, redelivery
 from marq.core.catalog import Catalog, QueueDefinition
 from marq.core.header import Meta
-from marq.core.marker import Source
+from marq.core.marker import Action, HeldParked, Hold, ParkedRef, Source
 from marq.core.redelivery import AHEAD_MS, STRAIGHT_MS
 from marq.core.sending import Message
 from marq.core.stored import Outgoing, Stored
@@ -30,6 +30,7 @@ from marq.kafka.pump import Pump
 from marq.kafka.queue_end import QueueEnd
 from marq.kafka.reader import Reader
 from marq.kafka.sender import ANY_PARTITION, Sender
+from marq.kafka.stats_log import StatsReader
 from marq.message import Sent, Stats
 from marq.receipt import Receipt
 from marq.settings import Settings
@@ -51,7 +52,8 @@ class Kafka:
         self._lock = threading.RLock()
         self._markers_partitions = self._lay_out()
         self.reader = Reader(config.reader(servers, self._extra), self.admin, self._timeout_s)
-        self._catalog = CatalogLog(
+        self._stats = StatsReader(config.reader(servers, self._extra), self._timeout_s)
+        self.catalog_log = CatalogLog(
             Consumer(config.reader(servers, self._extra)),
             warm_producer(config.producer(servers, self._extra, 0)),
             servers,
@@ -67,16 +69,15 @@ class Kafka:
         """Create marq's own topics where they are missing; the number of markers partitions is
         what the first one made it, for good."""
         found = self.admin.describe(names.MARKERS)
-        if found is None:
-            self.admin.create(
-                [
-                    (names.CATALOG, 1, config.LOGGED),
-                    (names.MARKERS, MARKERS_PARTITIONS, config.LOGGED),
-                    (names.DELAYED, MARKERS_PARTITIONS, config.LOGGED),
-                ],
-                self._replicas,
-            )
-            self.admin.wait_until_led(names.CATALOG, names.MARKERS, names.DELAYED)
+        if found is None or self.admin.describe(names.STATS) is None:
+            own = {
+                names.CATALOG: (1, config.LOGGED),
+                names.MARKERS: (MARKERS_PARTITIONS, config.LOGGED),
+                names.DELAYED: (MARKERS_PARTITIONS, config.LOGGED),
+                names.STATS: (1, config.COMPACTED),
+            }
+            self.admin.create(((name, *terms) for name, terms in own.items()), self._replicas)
+            self.admin.wait_until_led(*own)
             found = self.admin.describe_new(names.MARKERS)
         if found is None:
             raise NotConnected(f"the cluster at {self._servers} did not create {names.MARKERS}")
@@ -104,23 +105,27 @@ class Kafka:
     # Queues.
 
     def catalog(self) -> Catalog:
-        return self._catalog.read()
+        return self.catalog_log.read()
+
+    def recent_catalog(self) -> Catalog:
+        """The catalog as it was a second ago at most."""
+        return self.catalog_log.recent()
 
     def definition(self, name: str) -> QueueDefinition:
         """The queue's definition as it was a second ago at most."""
-        found = self._catalog.recent().of_topic(name)
+        found = self.catalog_log.recent().of_topic(name)
         if found is None:
             raise ConfigError(f"there is no queue {name!r}: it was deleted; create it again first")
         return found
 
     def change(self, name: str, definition: QueueDefinition | None) -> bool:
-        before = self._catalog.read()
+        before = self.catalog_log.read()
         is_new = before.queue(name) is None
         if definition is not None and is_new:
             self._create_topic(name, definition)
             # What was parked for an earlier queue of this name is not for this one.
             definition = replace(definition, purged=self._ends(names.DELAYED))
-        won = self._catalog.append(before.change(name, definition))
+        won = self.catalog_log.append(before.change(name, definition))
         if won and definition is None:
             self.close_pump(name)
             self.admin.delete(name)
@@ -157,7 +162,7 @@ class Kafka:
 
     def purge(self, name: str) -> None:
         while True:
-            definition = self._catalog.read().queue(name)
+            definition = self.catalog_log.read().queue(name)
             if definition is None:
                 raise ConfigError(f"there is no queue {name!r} to purge")
             ends = self._ends(name, definition.partitions) | self._ends(names.DELAYED)
@@ -195,7 +200,13 @@ class Kafka:
         return self.sender.send(outgoing)
 
     def cancel(self, sent: Sent) -> bool:
-        raise _needs_tracker("cancel")
+        """Judged as the fold judges it: by when the log took the cancel."""
+        if sent.topic != names.DELAYED or sent.due is None:
+            return False
+        ref = ParkedRef(round(sent.due.timestamp() * 1_000), sent.offset)
+        hold = codec.encode(Hold(parked=(HeldParked(ref, Action.CANCEL),)))
+        at_ms = self.sender.append(sent.topic, sent.partition, hold, self._timeout_s)
+        return (self.now_ms() if at_ms is None else at_ms) < ref.due_ms - AHEAD_MS
 
     def flush(self, timeout_s: float | None) -> None:
         if self._sender is not None:
@@ -269,7 +280,12 @@ class Kafka:
         return self.markers.end_one(source, letter.offset, next(self._sequence), self._timeout_s)
 
     def stats(self, queue: str) -> Stats:
+        """What the tracker wrote last; where none ever ran, from a look at the logs."""
         self.definition(queue)
+        return self._stats.read(queue) or counts.stats(self, queue)
+
+    def counted(self, queue: str) -> Stats:
+        """The counts of this very moment, from a look at the logs."""
         return counts.stats(self, queue)
 
     @property
@@ -283,11 +299,8 @@ class Kafka:
             self._markers.close()
         if self._sender is not None:
             self._sender.close()
+        self._stats.close()
 
 
 def _group(queue: str) -> str:
     return f"marq.{queue}"
-
-
-def _needs_tracker(what: str) -> ConfigError:
-    return ConfigError(f"{what} needs the tracker, which this version does not have on Kafka yet")

@@ -85,4 +85,5 @@ def reader(servers: str, extra: Config) -> Config:
 
 # Topics are never emptied by time: act trims what nobody needs any more.
 KEPT: dict[str, str] = {"retention.ms": "-1", "cleanup.policy": "delete"}
+COMPACTED: dict[str, str] = {"cleanup.policy": "compact", "segment.ms": "600000"}
 LOGGED: dict[str, str] = {**KEPT, "message.timestamp.type": "LogAppendTime"}

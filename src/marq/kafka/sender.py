@@ -7,7 +7,7 @@ import threading
 from collections.abc import Generator
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
 from marq.core import header
 from marq.core.stored import Outgoing
@@ -94,6 +94,14 @@ class Sender:
         value = outgoing.value or b""
         self._send_slowly(outgoing.topic, value, outgoing.key, outgoing.partition, headers, result)
         return result
+
+    def append(self, topic: str, partition: int, value: bytes, timeout_s: float) -> int | None:
+        """Append a marker; when the log took it, as far as the broker said."""
+        result = SendResult(self._waiting, None)
+        self._send_slowly(topic, value, None, partition, [], result)
+        result.result(timeout_s)
+        kind, at_ms = result._message.timestamp()
+        return int(at_ms) if kind == TIMESTAMP_LOG_APPEND_TIME else None
 
     def _send_slowly(
         self,

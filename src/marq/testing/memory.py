@@ -223,6 +223,9 @@ class Memory:
                 oldest_age=max(0, now_ms - min(sent_ms, default=now_ms)) / 1_000,
             )
 
+    def counted(self, queue: str) -> Stats:
+        return self.stats(queue)
+
     def _held(self, queue: str) -> set[str]:
         """What waits for its retry: it is still claimed, but in nobody's hands."""
         topic_id = self._topic(queue).id

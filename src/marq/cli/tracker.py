@@ -1,0 +1,119 @@
+"""`marq tracker`: run the tracker on Spark, anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from marq import settings
+from marq.cli import logs
+from marq.cli.errors import clear_errors
+from marq.core.duration import milliseconds
+from marq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from marq.spark.tracker import Tracker
+
+SUPERSEDED = 3
+"""The exit code of a tracker that another one has replaced: it must not be started again."""
+_SCHEME = "kafka://"
+_END_S = 20.0
+
+
+def tracker(
+    url: Annotated[str, typer.Option("--url", help="kafka://host:9092,…")],
+    master: Annotated[
+        str, typer.Option("--master", help="Spark's master, such as spark://host:7077")
+    ] = "local[2]",
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", help="where Spark keeps its state; lost, it is built anew"),
+    ] = None,
+    metrics_port: Annotated[
+        int, typer.Option("--metrics-port", min=0, max=65_535, help="for Prometheus; 0: none")
+    ] = 0,
+    tick: Annotated[
+        str, typer.Option("--tick", help="how often time is told to the logs")
+    ] = "100ms",
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", help="a setting of Spark, NAME=VALUE")
+    ] = None,
+) -> None:
+    """Keep time for all queues of a cluster: redelivery, retries, delays, dead letters.
+
+    Runs until Ctrl-C or SIGTERM. Exit code 3: another tracker has taken over.
+    """
+    logs.show()
+    with clear_errors():
+        found = _made(url, master, checkpoint, metrics_port, tick, conf or [])
+        _run(found)
+
+
+def _made(
+    url: str, master: str, checkpoint: Path | None, metrics_port: int, tick: str, conf: list[str]
+) -> Tracker:
+
+    try:
+        from marq.spark.tracker import Options, Tracker
+    except ImportError as error:
+        raise ConfigError(f"the tracker needs Spark: pip install 'marq[spark]' ({error})") from None
+    if not url.startswith(_SCHEME):
+        raise ConfigError(f"a tracker's url is kafka://host:9092,…, not {url!r}")
+    servers = url.removeprefix(_SCHEME)
+    options = Options(
+        servers=servers,
+        checkpoint=checkpoint or default_checkpoint(servers),
+        master=master,
+        tick_s=milliseconds(tick, "--tick") / 1_000,
+        metrics_port=metrics_port,
+        spark=_spark_settings(conf),
+    )
+    return Tracker(options, settings.load())
+
+
+def default_checkpoint(servers: str) -> Path:
+    """A directory of its own for each cluster: what is in it can be lost without harm."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base, "marq", "tracker", hashlib.sha256(servers.encode()).hexdigest()[:16])
+
+
+def _spark_settings(conf: list[str]) -> dict[str, str]:
+    found = {}
+    for setting in conf:
+        name, equals, value = setting.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise ConfigError(f"--conf takes spark.NAME=VALUE, not {setting!r}")
+        found[name] = value
+    return found
+
+
+def _run(found: Tracker) -> None:
+    from marq.spark.tracker import Superseded
+
+    def stop(number: int, frame: object) -> None:
+        found.stop()
+        threading.Timer(_END_S, lambda: os._exit(1)).start()  # Spark may hang when it ends
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    threading.Thread(target=_tell_when_ready, args=(found,), daemon=True).start()
+    try:
+        found.run()
+    except Superseded as superseded:
+        typer.echo(f"marq: {superseded}", err=True)
+        raise typer.Exit(SUPERSEDED) from None
+
+
+def _tell_when_ready(found: Tracker) -> None:
+    found.ready.wait()
+    typer.echo("marq: the tracker keeps time", err=True)
+
+
+if __name__ == "__main__":  # for spark-submit, which takes a file
+    typer.run(tracker)

@@ -1,0 +1,192 @@
+"""The tracker: keeps time for all queues of a cluster.
+
+One process, the driver: it ticks, runs the query and keeps the house. What dies is started again,
+here or by whoever started the process; whatever the moment, the log says what was done.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from marq.core import catalog, names
+from marq.errors import NotConnected, QueueError
+from marq.kafka import config, ownership
+from marq.kafka.act import report
+from marq.kafka.act.seeker import Seeker
+from marq.kafka.backend import Kafka
+from marq.kafka.keeping import Keeping
+from marq.kafka.stats_log import StatsWriter
+from marq.kafka.ticks import Ticks
+from marq.settings import Settings
+from marq.spark import acting, pipeline, session
+from marq.spark.acting import Acting
+from marq.spark.checkpoint import Checkpoints, blames_checkpoint
+from marq.spark.java_settings import java_settings
+from marq.spark.metrics import Metrics
+
+log = logging.getLogger("marq.tracker")
+
+LOOK_S = 0.2
+MAX_FAILURES = 5
+"""Failures of the query in a row, without a batch between them, before the process gives up."""
+_BACKOFF_S = 1.0
+
+
+class Superseded(QueueError):
+    """Another tracker has taken over: this one must not run."""
+
+
+class TrackerFailed(QueueError):
+    """The query cannot be kept running."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a tracker is run."""
+
+    servers: str
+    checkpoint: Path
+    master: str = "local[2]"
+    tick_s: float = 0.1
+    metrics_port: int = 0
+    """0: no metrics."""
+    spark: dict[str, str] | None = None
+
+
+class Tracker:
+    """One tracker process."""
+
+    def __init__(self, options: Options, settings: Settings) -> None:
+        self._options = options
+        self._extra = dict(settings.kafka)
+        self._kafka = Kafka(options.servers, settings)
+        self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._checkpoints = Checkpoints(options.checkpoint)
+        self._producer = config.producer(options.servers, self._extra, 0)
+        self._places = self._hold_logs()
+        self._batches = 0
+        self._stopping = threading.Event()
+        self.metrics = Metrics(options.metrics_port)
+        self.ready = threading.Event()
+        """Set when the first batch has been acted on."""
+        self._ticks = Ticks(self._producer, self._places, options.tick_s)
+        self._keeping = Keeping(
+            self._kafka.admin,
+            self._kafka.recent_catalog,
+            Seeker(config.reader(options.servers, self._extra)),
+            StatsWriter(self._producer),
+        )
+
+    def _hold_logs(self) -> list[tuple[str, int]]:
+        number = self._kafka.markers_partitions
+        return [(topic, n) for topic in (names.MARKERS, names.DELAYED) for n in range(number)]
+
+    def run(self) -> None:
+        """Keep time until told to stop; raises where it cannot."""
+        ownership.take_over(self._kafka.catalog_log, self._owner)
+        # Before Spark is up, which takes seconds: nobody shall wait for a dead one's transaction.
+        ownership.end_open_transactions(self._producer, self._places)
+        self._ticks.start()
+        self._keeping.start()
+        spark = self._session()
+        try:
+            self._keep_running(spark)
+        finally:
+            self._ticks.stop()
+            self._keeping.stop()
+            spark.stop()
+            self._kafka.close()
+
+    def stop(self) -> None:
+        """Ask it to end after the batch it is at."""
+        self._stopping.set()
+
+    def _session(self) -> SparkSession:
+        scratch = self._options.checkpoint / "scratch"
+        more = self._options.spark or {}
+        return session.start(self._options.master, "marq tracker", scratch, more)
+
+    def _keep_running(self, spark: SparkSession) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            batches = self._batches
+            error = self._run_query(spark)
+            if error is None:
+                return
+            self._refuse_to_go_on(error)
+            failures = 1 if self._batches > batches else failures + 1
+            self.metrics.failures.inc()
+            if failures >= MAX_FAILURES:
+                raise TrackerFailed(f"the query failed {failures} times in a row: {error}")
+            if blames_checkpoint(error) or failures > 1:
+                log.warning("starting from a new checkpoint", extra={"error": error})
+                self._checkpoints.give_up()
+            else:
+                log.warning("the query failed, starting it again", extra={"error": error})
+            self._stopping.wait(_BACKOFF_S * failures)
+
+    def _refuse_to_go_on(self, error: str) -> None:
+        if not self._is_owner():
+            raise Superseded("another tracker has taken over; this one stops")
+        if "UnknownMarkerVersion" in error:
+            raise TrackerFailed(
+                f"a newer marq wrote to the log, upgrade the tracker first: {error}"
+            )
+
+    def _is_owner(self) -> bool:
+        try:
+            return ownership.is_owner(self._kafka.recent_catalog(), self._owner)
+        except NotConnected:
+            return True  # nobody can tell now
+
+    def _run_query(self, spark: SparkSession) -> str | None:
+        """Run the query until it ends; why it failed, or None if it was told to stop."""
+        try:
+            query = self._start(spark)
+        except Exception as error:  # py4j and Spark have errors of many kinds
+            return str(error)
+        while query.isActive:
+            if self._stopping.wait(LOOK_S) or not self._is_owner():
+                query.stop()
+                break
+        if not self._is_owner():
+            raise Superseded("another tracker has taken over; this one stops")
+        failed = query.exception()
+        return None if failed is None or self._stopping.is_set() else str(failed)
+
+    def _start(self, spark: SparkSession) -> StreamingQuery:
+        admin, number = self._kafka.admin, self._kafka.markers_partitions
+        ends = {
+            (topic, partition): end
+            for topic in (names.MARKERS, names.DELAYED)
+            for partition, end in enumerate(admin.ends(topic, number))
+        }
+        source = pipeline.Source(self._options.servers, java_settings(self._extra))
+        return pipeline.start(spark, source, str(self._checkpoints.current), ends, self._batch)
+
+    def _batch(self, frame: DataFrame, number: int) -> None:
+        """One batch: act on the executors, counts come back."""
+        began = time.monotonic()
+        found = self._kafka.recent_catalog()
+        act = Acting(
+            self._options.servers,
+            tuple(self._extra.items()),
+            tuple(catalog.encode(entry) for entry in found.entries()),
+        )
+        rows: list[Any] = frame.mapInArrow(act, acting.OUTPUT).collect()
+        reports = [report.decode(bytes(row.report)) for row in rows]
+        self._keeping.take(reports)
+        self.metrics.batch(reports, time.monotonic() - began)
+        self._batches += 1
+        self.ready.set()
