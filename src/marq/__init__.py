@@ -7,6 +7,7 @@ from marq.errors import (
     AlreadySettled,
     ConfigError,
     DeliveryError,
+    Fenced,
     LeaseLost,
     NotConnected,
     PayloadError,
@@ -14,6 +15,8 @@ from marq.errors import (
     RuntimeFailed,
     TransactionAborted,
 )
+from marq.group import Group, GroupInfo, MemberInfo
+from marq.groups.output import Output
 from marq.message import DeadLetter, Delivery, Sent, Stats
 from marq.queue import Queue
 from marq.receipt import Receipt
@@ -36,6 +39,11 @@ __all__ = [  # noqa: RUF022 - grouped: it reads as a table of contents
     "Past",
     # Workers
     "Worker",
+    # Ordered groups
+    "Group",
+    "GroupInfo",
+    "MemberInfo",
+    "Output",
     # Errors
     "QueueError",
     "ConfigError",
@@ -44,6 +52,7 @@ __all__ = [  # noqa: RUF022 - grouped: it reads as a table of contents
     "PayloadError",
     "DeliveryError",
     "LeaseLost",
+    "Fenced",
     "AlreadySettled",
     "TransactionAborted",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from marq import settings as settings_module
 from marq.backend import Backend
 from marq.core import catalog, names, options
 from marq.errors import ConfigError
+from marq.group import Group, groups, open_group
 from marq.queue import Queue
 from marq.settings import Settings
 from marq.testing.clock import Clock
@@ -30,6 +31,7 @@ class Broker:
         self._settings = settings
         self._queues: dict[str, Queue[Any]] = {}
         self._workers: list[Worker] = []
+        self._groups: list[Group] = []
         self._closed = False
 
     @overload
@@ -80,6 +82,22 @@ class Broker:
             pass
         self._queues.pop(name, None)
 
+    def group(self, queue: str, name: str, **wanted: Any) -> Group:
+        """The ordered group of this name, created if there is none.
+
+        The options: max_members, members or mappings, kind, partitioning_filters,
+        max_buffered_msgs, max_buffered_bytes, allocation, ack_wait, max_ack_pending, pending_per,
+        max_deliver, lease, router. Those given must be the group's.
+        """
+        self._refuse_if_closed()
+        group = open_group(self.backend, queue, name, wanted)
+        self._groups.append(group)
+        return group
+
+    def groups(self) -> list[tuple[str, str]]:
+        """Queue and name of every ordered group."""
+        return groups(self.backend)
+
     def run(self, *queues: Queue[Any], until_idle: bool = False) -> None:
         """Run the handlers of these queues until told to stop (SIGTERM, SIGINT, `close`).
 
@@ -107,6 +125,8 @@ class Broker:
         self._closed = True
         for worker in self._workers:
             worker.stop()
+        for group in self._groups:
+            group.close()
         for queue in self._queues.values():
             queue.close()
         self.backend.close()

@@ -16,6 +16,8 @@ class ConfigRecord(Struct, frozen=True, tag="config", tag_field="record"):
     config: GroupConfig
     deleted: bool = False
     """The group is no more: instances end."""
+    sources: tuple[int, ...] = ()
+    """By partition of the queue, where copying starts."""
 
 
 class Hold(Struct, frozen=True, tag="hold", tag_field="record", omit_defaults=True):

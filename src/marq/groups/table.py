@@ -42,6 +42,8 @@ class Table(Struct, frozen=True):
     config: GroupConfig | None = None
     """None: not created yet, or deleted."""
     deleted: bool = False
+    sources: tuple[int, ...] = ()
+    """By partition of the queue, where copying starts: as the group was created."""
     target: Owners = ()
     """By partition, the member that shall have it."""
     holders: dict[str, Holder] = {}
@@ -92,6 +94,7 @@ def _configured(table: Table, record: ConfigRecord) -> Table:
         version=record.version,
         config=None if record.deleted else record.config,
         deleted=record.deleted,
+        sources=table.sources or record.sources,
         target=() if record.deleted else allocation.owners(record.config, table.target),
     )
 

@@ -20,6 +20,9 @@ class Watch:
         self._blocked: dict[tuple[str, int], int] = {}
         """By member and config version, since when it holds what another should have."""
         self._since_ms: int | None = None
+        self._lease_ms = 0
+        self._fresh = set[str]()
+        """Claims that have beaten since the end was reached: these live for sure."""
 
     def caught_up(self, now_ms: int) -> None:
         """The lease topic was read to its end: from now on silence means something."""
@@ -28,10 +31,14 @@ class Watch:
 
     def beat(self, lease: Lease, now_ms: int) -> None:
         self._beats[lease.member] = lease, now_ms
+        if self._since_ms is not None:
+            self._fresh.add(lease.claim)
 
     def follow(self, table: Table, now_ms: int) -> None:
         """The control log was read further."""
         self._table = table
+        if table.config:
+            self._lease_ms = table.config.lease_ms
         for member in table.holders:
             claim = table.claim(member)
             if self._claims.get(member, ("", 0))[0] != claim:
@@ -51,6 +58,20 @@ class Watch:
                 return False
             seen_ms = max(seen_ms, beaten_ms)
         return now_ms - max(seen_ms, self._since_ms) < config.lease_ms
+
+    def is_known(self, member: str, now_ms: int) -> bool:
+        """Whether more waiting would tell nothing new about the member."""
+        return self._table.claim(member) in self._fresh or not self.is_live(member, now_ms)
+
+    def living(self, now_ms: int) -> list[str]:
+        """Members whose owner claim has beaten within a lease; of a deleted group too."""
+        return [
+            member
+            for member, (lease, at_ms) in self._beats.items()
+            if lease.claim == self._table.claim(member)
+            and not lease.resigned
+            and now_ms - at_ms < self._lease_ms
+        ]
 
     def active(self, now_ms: int) -> dict[str, str]:
         """The instance of each member that is alive."""

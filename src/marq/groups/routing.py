@@ -1,0 +1,55 @@
+"""Which messages of a queue go to a group, where, and as what. Pure: whoever copies uses this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from marq.core import header
+from marq.core.stored import Outgoing, Stored, is_void
+from marq.groups import keys
+from marq.groups.config import GroupConfig
+
+
+def routed(
+    stored: Stored, config: GroupConfig, topic: str, purged: Mapping[str, int]
+) -> Outgoing | None:
+    """The copy for the group's topic; None if the message is not for the group.
+
+    Key, payload and the sender's headers stay as they are; marq's own header says where and when
+    it was sent first, so that the copy has the same id.
+    """
+    if purged and is_void(stored, dict(purged)):
+        return None
+    key = key_of(stored, config)
+    if key is None:
+        return None
+    meta, headers = header.split(stored.headers)
+    copy = replace(
+        meta,
+        origin=meta.origin or stored.address,
+        sent_ms=meta.sent_ms or stored.at_ms,
+        due_ms=meta.due_at(stored.at_ms),
+        expires_ms=meta.expires_at(stored.at_ms),
+        delay_ms=0,
+        ttl_ms=0,
+    )
+    partition = keys.partition_of(key, config.max_members)
+    return Outgoing(topic, partition, stored.key, stored.value, header.join(copy, headers))
+
+
+def key_of(stored: Stored, config: GroupConfig) -> bytes | None:
+    """What decides about the partition: the key; with filters, tokens of the subject."""
+    if not config.partitioning_filters:
+        return stored.key or b""
+    subject = dict(stored.headers).get(keys.SUBJECT)
+    if subject is None:
+        return None
+    return keys.subject_key(subject.decode("utf-8", "replace"), config.partitioning_filters)
+
+
+def left_to_copy(offset: int, copied: int) -> bool:
+    """Whether a source record is still to be copied: `copied` is what the last transaction of its
+    source partition committed, together with the copies. Whatever is replayed lies below."""
+    return offset >= copied

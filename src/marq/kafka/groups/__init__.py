@@ -1,0 +1,1 @@
+"""Ordered groups on Kafka: performs what `marq.groups` decides."""

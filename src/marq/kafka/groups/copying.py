@@ -1,0 +1,61 @@
+"""Copies one partition of a queue to a group's topic: once and in order, whatever is replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import Producer, TopicPartition
+
+from marq.core.stored import Stored
+from marq.groups import routing
+from marq.groups.config import GroupConfig
+from marq.groups.names import GroupNames
+from marq.kafka.groups import transactions
+from marq.kafka.groups.clients import Cluster
+from marq.kafka.groups.transactions import Candidates, Superseded, Transactions
+
+
+class Copier:
+    """One transactional producer for one source partition; a second one fences the first."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        names: GroupNames,
+        config: GroupConfig,
+        partition: int,
+        group: Callable[[], Any],
+    ) -> None:
+        self._names = names
+        self._config = config
+        self._place = (names.queue, partition)
+        made = Candidates(lambda: cluster.transactional(names.copier(partition)))
+        producer = made.init()
+        made.drop()
+        if producer is None:
+            raise Superseded("no coordinator answers")
+        self._producer: Producer = producer
+        self._transactions = Transactions(producer, group)
+
+    def copy(self, records: Iterable[Stored], copied: int, purged: Mapping[str, int]) -> int:
+        """Copy what is not copied yet, in one transaction with the new source offset; that offset.
+
+        The caller has looked up `copied` after this copier was made: whoever copied before is
+        fenced, so nothing can be added to what that says.
+        """
+        left = [each for each in records if routing.left_to_copy(each.offset, copied)]
+        if not left:
+            return copied
+        end = left[-1].offset + 1
+        copies = (routing.routed(each, self._config, self._names.base, purged) for each in left)
+        outputs = [
+            (output, stored.at_ms)
+            for stored, output in zip(left, copies, strict=True)
+            if output is not None
+        ]
+        self._transactions.commit([TopicPartition(*self._place, end)], outputs)
+        return end
+
+    def close(self) -> None:
+        transactions.discard(self._producer)

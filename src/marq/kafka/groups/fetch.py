@@ -1,0 +1,110 @@
+"""Reads the partitions that are held, each into its tenure's inbox."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from marq.kafka.clients import take
+from marq.kafka.groups.tenure import Tenure
+
+_BATCH = 2_000
+_WAIT_S = 0.02
+_FULL, _LOW = 4_000, 1_000
+_FATAL = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+
+
+class Fetcher:
+    """One consumer that only its own thread touches: it is locked while it polls."""
+
+    def __init__(self, make: Callable[[], Consumer], topic: str) -> None:
+        self._make = make
+        self._topic = topic
+        self._commands: queue.SimpleQueue[Callable[[Consumer], None] | None] = queue.SimpleQueue()
+        self._tenures: dict[int, Tenure] = {}
+        self._paused = set[int]()
+        self.arrived: Callable[[int], None] = lambda partition: None
+        self.failed: Callable[[str], None] = lambda reason: None
+        self._thread = threading.Thread(target=self._run, name="marq-group-fetch", daemon=True)
+        self._thread.start()
+
+    def start(self, tenures: list[Tenure]) -> None:
+        """Read these from their watermark on."""
+
+        def begin(consumer: Consumer) -> None:
+            self._tenures |= {each.partition: each for each in tenures}
+            consumer.incremental_assign(
+                [TopicPartition(self._topic, each.partition, each.watermark) for each in tenures]
+            )
+
+        self._commands.put(begin)
+
+    def stop(self, partitions: frozenset[int]) -> None:
+        """Read these no more; what was fetched of them is thrown away."""
+
+        def end(consumer: Consumer) -> None:
+            gone = partitions & self._tenures.keys()
+            for number in gone:
+                del self._tenures[number]
+            self._paused -= gone
+            consumer.incremental_unassign([TopicPartition(self._topic, p) for p in gone])
+
+        self._commands.put(end)
+
+    def close(self) -> None:
+        self._commands.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        consumer = self._make()
+        try:
+            while self._obey(consumer):
+                if self._tenures:
+                    self._fetch(consumer)
+        finally:
+            consumer.close()
+
+    def _obey(self, consumer: Consumer) -> bool:
+        """Carry out what was asked; with nothing to read, wait for it."""
+        while True:
+            try:
+                command = self._commands.get(not self._tenures)
+            except queue.Empty:
+                return True
+            if command is None:
+                return False
+            command(consumer)
+
+    def _fetch(self, consumer: Consumer) -> None:
+        got = set[int]()
+        for message in take(consumer, _BATCH, _WAIT_S):
+            error = message.error()
+            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                self._trouble(error)
+            elif tenure := self._tenures.get(message.partition()):
+                tenure.inbox.append(message)
+                got.add(message.partition())
+        for number in got:
+            self.arrived(number)
+        self._pace(consumer)
+
+    def _trouble(self, error: Any) -> None:
+        if error.code() in _FATAL:
+            self.failed(
+                f"{self._topic} does not have the offset that was acked last: {error.str()}. "
+                f"Offsets expire after 7 days without members: set them by hand"
+            )
+
+    def _pace(self, consumer: Consumer) -> None:
+        """A partition that is blocked must not fill the memory, nor stop the others."""
+        full = {n for n, each in self._tenures.items() if len(each.inbox) > _FULL} - self._paused
+        low = {n for n in self._paused if len(self._tenures[n].inbox) < _LOW}
+        if full:
+            consumer.pause([TopicPartition(self._topic, number) for number in full])
+        if low:
+            consumer.resume([TopicPartition(self._topic, number) for number in low])
+        self._paused = (self._paused | full) - low

@@ -1,0 +1,234 @@
+"""One instance of a member: a thread that follows the group's log, decides and performs."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import random
+import threading
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+from uuid import uuid4
+
+from marq.errors import ConfigError, QueueError
+from marq.groups import moves
+from marq.groups.moves import Action, Event, Why
+from marq.groups.names import GroupNames
+from marq.groups.protocol import Phase, State, decide
+from marq.groups.records import Lease
+from marq.kafka.groups.clients import Cluster
+from marq.kafka.groups.log import GroupLog, now_ms
+from marq.kafka.groups.performer import Performer
+from marq.kafka.groups.plan import Plan
+
+log = logging.getLogger("marq.groups")
+
+_TURN_S = 0.02
+_JITTER_MS = 50
+_STEPPED_DOWN_MS = 1_000
+
+
+class Instance:
+    """A process's part in a group, for one member. A context manager: leaving it drains, acks and
+    resigns."""
+
+    def __init__(self, cluster: Cluster, names: GroupNames, member: str, plan: Plan) -> None:
+        self.member = member
+        self.id = uuid4().hex
+        self._cluster = cluster
+        self._names = names
+        self._plan = plan
+        self._state = State(member, self.id)
+        self._posted: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        """From other threads."""
+        self._heard: deque[Event] = deque()
+        self._is_deciding = False
+        self._was_active = False
+        self._chance = random.Random()
+        self._candidate_ms = self._beat_ms = 0
+        self._error: BaseException | None = None
+        self._over = threading.Event()
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name=f"marq-group-{member}", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it is the one of its member that messages are handed to."""
+        return self._state.phase in (Phase.ACTIVE, Phase.LEAVING)
+
+    @property
+    def partitions(self) -> frozenset[int]:
+        """What is delivered here now."""
+        return self._state.running
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over; `wait` tells how."""
+        return self._over.is_set()
+
+    def wait_until_active(self, timeout: float) -> bool:
+        """Whether it became active in time."""
+        return self.wait_until(lambda: self.is_active, timeout)
+
+    def wait_until(self, true: Callable[[], bool], timeout: float) -> bool:
+        """Whether that became true of it in time."""
+        with self._changed:
+            self._changed.wait_for(lambda: true() or self.ended, timeout)
+        return true()
+
+    def stop(self) -> None:
+        """Drain, ack, resign and end; again is harmless."""
+        self._posted.put(moves.Leave())
+        if threading.current_thread() is not self._thread:
+            self._over.wait()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Whether it has ended in time; raises the error it ended with, if any."""
+        done = self._over.wait(timeout)
+        if self._error is not None:
+            raise self._error
+        return done
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    # The thread.
+
+    def _run(self) -> None:
+        try:
+            self._log = GroupLog(self._cluster, self._names)
+            try:
+                self._follow()
+            finally:
+                self._log.close()
+        except Exception as error:
+            log.warning("an instance failed", extra={"member": self.member}, exc_info=error)
+            self._error = self._error or error
+        finally:
+            self._over.set()
+            self._tell()
+
+    def _follow(self) -> None:
+        if self._log.catch_up().config is None:
+            raise ConfigError(f"there is no group {self._names.group!r}: create it first")
+        self._performer = Performer(self._cluster, self._names, self.member, self._log, self._plan)
+        self._performer.hear, self._performer.post = self._hear, self._posted.put
+        self._performer.fetcher.failed = self._fail
+        try:
+            self._hear(moves.Follow(self._log.table))
+            while self._state.phase is not Phase.ENDED and not self._log.gone:
+                self._turn()
+        finally:
+            self._performer.close()
+            self._deactivated()
+
+    def _turn(self) -> None:
+        if self._log.follow(_TURN_S):
+            self._hear(moves.Follow(self._log.table))
+        while not self._posted.empty():
+            self._hear(self._posted.get())
+        self._beat()
+        self._performer.finish_drains()
+        self._look_for_work()
+
+    def _hear(self, event: Event) -> None:
+        """Decide about an event. What comes of its actions is heard after all of them are done."""
+        self._heard.append(event)
+        if not self._is_deciding:
+            self._is_deciding = True
+            try:
+                while self._heard:
+                    self._decide(self._heard.popleft())
+            finally:
+                self._is_deciding = False
+
+    def _decide(self, event: Event) -> None:
+        before = self._state.phase
+        self._state, actions = decide(self._state, event)
+        if self._state.phase is not before:
+            about = {"member": self.member, "instance": self.id, "phase": self._state.phase}
+            log.info("an instance moved on", extra=about)
+            if self._state.phase is Phase.ACTIVE:
+                self._activated()
+        for action in actions:
+            self._perform(action)
+        self._tell()
+
+    def _perform(self, action: Action) -> None:
+        match action:
+            case moves.Resign(claim):
+                self._log.beat(Lease(self.member, claim, self.id, resigned=True))
+            case moves.Rest(why):
+                self._rest(why)
+            case moves.End(error):
+                self._error = self._error or (ConfigError(error) if error else None)
+            case moves.Discard():
+                self._performer.perform(action)
+                self._deactivated()
+            case _:
+                self._performer.perform(action)
+
+    def _activated(self) -> None:
+        self._was_active = True
+        self._beat_ms = 0
+        self._beat()
+        self._plan.on_activate(self)
+
+    def _deactivated(self) -> None:
+        if self._was_active:
+            self._was_active = False
+            self._plan.on_deactivate(self)
+
+    def _tell(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _fail(self, reason: str) -> None:
+        self._error = QueueError(reason)
+        self._posted.put(moves.Leave())
+
+    # Leases and timers.
+
+    def _beat(self) -> None:
+        if self.is_active and now_ms() >= self._beat_ms:
+            self._beat_ms = now_ms() + self._performer.config.lease_ms // 4
+            self._log.beat(Lease(self.member, self._state.claim, self.id))
+
+    def _look_for_work(self) -> None:
+        now, watch = now_ms(), self._log.watch
+        if self._state.is_candidate:
+            self._performer.prepare()
+            if now >= self._candidate_ms and not watch.is_live(self.member, now):
+                self._claim(now)
+        elif self._state.phase is Phase.ACTIVE and not self._state.proxy:
+            other = watch.overdue(self.member, now)
+            if other is not None:
+                self._hear(moves.Overdue(other, uuid4().hex))
+
+    def _claim(self, now: int) -> None:
+        """Two candidates would fence each other: each waits for a random moment first."""
+        if not self._candidate_ms:
+            self._candidate_ms = now + self._chance.randrange(_JITTER_MS)
+            return
+        self._candidate_ms = 0
+        self._hear(moves.Lapsed(uuid4().hex))
+
+    def _rest(self, why: Why) -> None:
+        wait_ms = {
+            Why.LOST: self._chance.randrange(50, 300),
+            Why.FENCED: self._performer.config.lease_ms,
+            Why.STEPPED_DOWN: _STEPPED_DOWN_MS,
+            Why.DROPPED: 0,
+        }
+        self._candidate_ms = now_ms() + wait_ms[why]

@@ -1,0 +1,160 @@
+"""The control log and the lease topic of a group, followed and written."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from marq.errors import NotConnected
+from marq.groups import records
+from marq.groups.names import GroupNames
+from marq.groups.records import Hold, Lease, Record
+from marq.groups.table import EMPTY, Table, fold
+from marq.groups.watch import Watch
+from marq.kafka.admin import patiently, unreachable
+from marq.kafka.groups.clients import Cluster
+
+_GONE = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_ID,
+    # Created again: the log we followed is no more.
+    KafkaError._AUTO_OFFSET_RESET,
+    KafkaError.OFFSET_OUT_OF_RANGE,
+)
+
+
+def now_ms() -> int:
+    """This process's own steady clock: leases are judged by nothing else."""
+    return time.monotonic_ns() // 1_000_000
+
+
+class GroupLog:
+    """Follows both topics of a group. One thread uses it."""
+
+    def __init__(self, cluster: Cluster, names: GroupNames) -> None:
+        self._cluster = cluster
+        self._names = names
+        self._reader: Consumer = cluster.tail()
+        self._writer: Producer = cluster.plain()
+        self.table: Table = EMPTY
+        self.watch = Watch()
+        self.gone = False
+        """The topics were deleted."""
+        self._life_ms = 0
+        """When anyone last held a partition or beat, by the broker's clock."""
+        self.silence_ms = 0
+        """How long nobody held or beat before the last hold."""
+        self._next: dict[str, int] = {}
+        """By topic, the offset read next; None of them before both ends were asked for."""
+
+    def follow(self, wait_s: float) -> bool:
+        """Read what is there, waiting for the first; whether the table is another now."""
+        before = self.table
+        found = self._reader.consume(1, wait_s)
+        while found:
+            for message in found:
+                self._take(message)
+            found = self._reader.consume(1_000, 0)
+        if self.table is not before:
+            self.watch.follow(self.table, now_ms())
+        return self.table is not before
+
+    def _take(self, message: Any) -> None:
+        error = message.error()
+        if error is not None:
+            self.gone |= error.code() in _GONE
+            return
+        self._next[message.topic()] = message.offset() + 1
+        if message.topic() == self._names.control:
+            self._take_control(message)
+        elif lease := records.decode_lease(message.value()):
+            self.watch.beat(lease, now_ms())
+            self._life_ms = max(self._life_ms, message.timestamp()[1])
+
+    def _take_control(self, message: Any) -> None:
+        record, at_ms = records.decode(message.value()), message.timestamp()[1]
+        if isinstance(record, Hold):
+            # The gap before it counts: whoever took over may find that offsets have expired.
+            self.silence_ms = at_ms - self._life_ms if self._life_ms else 0
+            self._life_ms = max(self._life_ms, at_ms)
+        self.table = fold(self.table, message.offset(), record)
+
+    def catch_up(self) -> Table:
+        """The table at the control log's end now; the lease topic is read to its end too."""
+        until = time.monotonic() + self._cluster.timeout_s
+        ends = {}
+        for topic in (self._names.control, self._names.leases):
+            start, ends[topic] = self._span(topic)
+            self._next.setdefault(topic, start)
+        if not self._reader.assignment():
+            self._reader.assign(
+                [TopicPartition(topic, 0, start) for topic, start in self._next.items()]
+            )
+        while any(self._next[topic] < end for topic, end in ends.items()) and not self.gone:
+            self.follow(0.1)
+            if time.monotonic() > until:
+                raise unreachable(self._cluster.servers)
+        self.watch.caught_up(now_ms())
+        return self.table
+
+    def _span(self, topic: str) -> tuple[int, int]:
+        """Start and high watermark. Waiting for the reader to say that it is at the end would take
+        half a second, or for ever where beats come in."""
+        place = TopicPartition(topic, 0)
+        timeout_s = self._cluster.timeout_s
+        start, end = patiently(
+            lambda: self._reader.get_watermark_offsets(place, timeout=timeout_s), timeout_s
+        )
+        return int(start), int(end)
+
+    def append(self, record: Record, timeout_s: float) -> int | None:
+        """The offset the control log took it at; None if that is unknown."""
+        where: list[int] = []
+
+        def report(error: KafkaError | None, message: Any) -> None:
+            if error is None:
+                where.append(message.offset())
+
+        value = records.encode(record)
+        try:
+            self._writer.produce(
+                self._names.control, value, _key(record), partition=0, on_delivery=report
+            )
+            self._writer.flush(timeout_s)
+        except (BufferError, KafkaException):
+            return None
+        return where[0] if where else None
+
+    def beat(self, lease: Lease) -> None:
+        """Write a lease; nobody waits for it."""
+        try:
+            self._writer.produce(
+                self._names.leases, records.encode(lease), lease.member, partition=0
+            )
+            self._writer.poll(0)
+        except (BufferError, KafkaException):
+            return  # the next one will tell
+
+    def change(self, record: Record) -> Table:
+        """Append a record and read up to it."""
+        offset = self.append(record, self._cluster.timeout_s)
+        if offset is None:
+            raise NotConnected("whether the group was changed is not known: look, and try again")
+        until = time.monotonic() + self._cluster.timeout_s
+        while self.table.next <= offset and not self.gone:
+            self.follow(0.1)
+            if time.monotonic() > until:
+                raise unreachable(self._cluster.servers)
+        return self.table
+
+    def close(self) -> None:
+        self._writer.flush(2)
+        self._reader.close()
+
+
+def _key(record: Record) -> str:
+    return getattr(record, "member", "config")

@@ -1,0 +1,116 @@
+"""Ordered groups of one connection: what the public face asks for."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from marq.core import redelivery
+from marq.core.header import Past
+from marq.core.redelivery import Context
+from marq.core.sending import Message
+from marq.core.stored import Outgoing
+from marq.errors import ConfigError
+from marq.groups.config import GroupConfig
+from marq.groups.names import GroupNames
+from marq.groups.table import Table
+from marq.kafka.backend import Kafka
+from marq.kafka.groups.delivery import GroupDelivery
+from marq.kafka.groups.instance import Instance
+from marq.kafka.groups.manager import Manager
+from marq.kafka.groups.plan import Handler, Plan
+from marq.kafka.groups.router import Router
+from marq.message import Sent
+from marq.receipt import Receipt
+
+
+class Service:
+    """Groups, instances and routers of a connection."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self._manager = Manager(kafka)
+        self._routers: dict[GroupNames, Router] = {}
+        self._lock = threading.Lock()
+        self.all = self._manager.all
+        self.look = self._manager.look
+        self.step_down = self._manager.step_down
+        self.change = self._manager.change
+
+    def find(self, names: GroupNames) -> GroupConfig | None:
+        """The group's config; None if there is no such group."""
+        found = self._manager.table(names)
+        return found.config if found else None
+
+    def table(self, names: GroupNames) -> Table:
+        found = self._manager.table(names)
+        if found is None:
+            raise ConfigError(f"there is no group {names.group!r} of queue {names.queue!r}")
+        return found
+
+    def config(self, names: GroupNames) -> GroupConfig:
+        found = self.table(names).config
+        assert found is not None
+        return found
+
+    def create(self, names: GroupNames, wanted: GroupConfig) -> GroupConfig:
+        found = self._manager.create(names, wanted).config
+        assert found is not None
+        return found
+
+    def delete(self, names: GroupNames) -> None:
+        self.close_router(names)
+        self._manager.delete(names)
+
+    def consume(self, names: GroupNames, member: str, handler: Handler, **more: Any) -> Instance:
+        """A new instance; with it, where the group says so, copying from the queue."""
+        self._kafka.definition(names.queue)
+        table = self.table(names)
+        assert table.config is not None
+        if table.config.kind == "elastic" and table.config.router == "members":
+            self._start_router(names, table)
+
+        def letter(delivery: GroupDelivery, reason: str) -> Outgoing | None:
+            return self._letter(names, member, delivery, reason)
+
+        plan = Plan(handler, letter, self._kafka.now_ms, **more)
+        return Instance(self._manager.cluster, names, member, plan)
+
+    def _start_router(self, names: GroupNames, table: Table) -> None:
+        with self._lock:
+            if names not in self._routers:
+                self._routers[names] = Router(self._kafka, self._manager.cluster, names, table)
+
+    def close_router(self, names: GroupNames) -> None:
+        """Copy no more here."""
+        with self._lock:
+            router = self._routers.pop(names, None)
+        if router is not None:
+            router.close()
+
+    def _letter(
+        self, names: GroupNames, member: str, delivery: GroupDelivery, reason: str
+    ) -> Outgoing | None:
+        context = Context(names.queue, self._kafka.definition(names.queue), 0, 0.0)
+        past = Past(delivery.attempt, delivery.stored.at_ms, member, reason)
+        return redelivery.buried(delivery.stored, context, reason, past).record
+
+    def send(self, names: GroupNames, message: Message, partition: int) -> Receipt[Sent]:
+        found = Outgoing(names.queue, partition, message.key, message.value, message.headers)
+        return self._kafka.sender.send(found)
+
+    def waiting(self, names: GroupNames, config: GroupConfig) -> list[int]:
+        """By partition, messages in the group's topic that are not acked."""
+        topic = names.data(config.kind)
+        admin, partitions = self._kafka.admin, config.max_members
+        ends, starts = admin.ends(topic, partitions), admin.starts(topic, partitions)
+        done = admin.committed(names.offsets, topic, partitions)
+        return [end - max(start, at) for start, at, end in zip(starts, done, ends, strict=True)]
+
+
+def service_of(kafka: Any) -> Service:
+    """The connection's one service."""
+    found: Service | None = getattr(kafka, "_groups", None)
+    if found is None:
+        found = kafka._groups = Service(kafka)
+    return found

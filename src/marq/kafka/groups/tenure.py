@@ -1,0 +1,210 @@
+"""One partition in the hands of one owner, from its start to its release or loss."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from marq.core.stored import Outgoing
+from marq.errors import AlreadySettled, Fenced, LeaseLost
+from marq.groups.output import Output
+from marq.kafka.groups.delivery import GroupDelivery
+from marq.kafka.groups.note import Note
+
+if TYPE_CHECKING:
+    from marq.kafka.groups.owner import Owner
+
+
+class Tenure:
+    """What was handed out of a partition, and up to where it is done without a gap."""
+
+    def __init__(self, owner: Owner, partition: int, fence: int, start: int, note: Note) -> None:
+        self.partition = partition
+        self.fence = fence
+        self.watermark = start
+        """All below is done."""
+        self.committed = start
+        self.note: Note | None = note
+        """Until the first message is handed out."""
+        self.inbox: deque[Any] = deque()
+        self.open = True
+        """Hands out messages."""
+        self.closed = False
+        """Takes no more acks."""
+        self.not_before_s = 0.0
+        self.attempts: dict[int, int] = {}
+        self.last_commit_s = time.monotonic()
+        self._owner = owner
+        self._handed: dict[int, GroupDelivery] = {}
+        """In order: what is not done, or done behind something that is not."""
+        self._letters: list[tuple[int, Outgoing]] = []
+        self.changed = threading.Condition(threading.Lock())
+
+    # For the lane.
+
+    def begin(self, message: Any, attempt: int, ack_wait_s: float) -> GroupDelivery | None:
+        """Hand a message out; None if the partition is being given up."""
+        delivery = GroupDelivery(self, message, attempt, time.monotonic() + ack_wait_s)
+        with self.changed:
+            if not self.open:
+                return None
+            self._handed[message.offset()] = delivery
+        return delivery
+
+    @property
+    def busy(self) -> bool:
+        """Whether something handed out is not settled."""
+        with self.changed:
+            return any(not each.settled for each in self._handed.values())
+
+    def skip(self, message: Any, letter: Outgoing | None) -> None:
+        """Done without being handed out: a dead letter, or nothing."""
+        with self.changed:
+            if not self.open:
+                return
+            delivery = GroupDelivery(self, message, 0, 0.0)
+            self._handed[message.offset()] = delivery
+            self._done(delivery, letter)
+        self._owner.dirty()
+
+    def reached(self, end: int) -> None:
+        """Nothing is left below `end`: what lies there are marks of transactions. It comes through
+        the inbox, behind all messages below it, or it would ack one that is on its way out."""
+        with self.changed:
+            if self._handed or not self.open or end <= self.watermark:
+                return
+            self.watermark = end
+        self._owner.dirty()
+
+    # For the handler.
+
+    def ack(self, delivery: GroupDelivery) -> None:
+        with self.changed:
+            self._refuse(delivery)
+            self._done(delivery)
+        self._owner.dirty()
+
+    def double_ack(self, delivery: GroupDelivery, outputs: Iterable[Output]) -> None:
+        self._owner.double_ack(self, delivery, [each.outgoing() for each in outputs])
+
+    def term(self, delivery: GroupDelivery, reason: str) -> None:
+        letter = self._owner.letter(delivery, reason)
+        with self.changed:
+            self._refuse(delivery)
+            self._done(delivery, letter)
+        self._owner.dirty()
+
+    def nak(self, delivery: GroupDelivery, delay_ms: int, reason: str) -> None:
+        with self.changed:
+            self._refuse(delivery)
+            self._put_back(delivery, delay_ms / 1_000)
+        self._owner.moved()
+
+    def in_progress(self, delivery: GroupDelivery) -> None:
+        with self.changed:
+            self._refuse(delivery)
+            delivery.deadline_s = time.monotonic() + self._owner.ack_wait_s
+
+    def _refuse(self, delivery: GroupDelivery) -> None:
+        if self.closed:
+            raise fenced(delivery)
+        if delivery.settled:
+            raise AlreadySettled(
+                f"message {delivery.message_id} is settled already", message_id=delivery.message_id
+            )
+        if self._handed.get(delivery.offset) is not delivery:
+            raise LeaseLost(
+                f"message {delivery.message_id} was not settled within ack_wait, or one before it "
+                f"was put back: it is delivered again",
+                message_id=delivery.message_id,
+            )
+
+    def _done(self, delivery: GroupDelivery, letter: Outgoing | None = None) -> None:
+        delivery.settled = True
+        if letter is not None:
+            self._letters.append((delivery.offset, letter))
+        handed = self._handed
+        while handed:
+            offset, first = next(iter(handed.items()))
+            if not first.settled:
+                break
+            del handed[offset]
+            self.watermark = offset + 1
+        if self.attempts:
+            self.attempts.pop(delivery.offset, None)
+        self.changed.notify_all()
+
+    def _put_back(self, delivery: GroupDelivery, delay_s: float) -> None:
+        """With all behind it, so that nothing overtakes it: their deliveries are void."""
+        at = delivery.offset
+        again = [each for offset, each in self._handed.items() if offset >= at]
+        for each in again:
+            del self._handed[each.offset]
+        self.inbox.extendleft(each._message for each in reversed(again))
+        self.attempts[at] = delivery.attempt + 1
+        self.not_before_s = time.monotonic() + delay_s
+        self.changed.notify_all()
+
+    def expire(self, delivery: GroupDelivery) -> bool:
+        """Put back what was not settled in time; whether it is no longer open."""
+        with self.changed:
+            if delivery.settled or self.closed or self._handed.get(delivery.offset) is not delivery:
+                return True
+            if time.monotonic() < delivery.deadline_s:
+                return False
+            self._put_back(delivery, 0.0)
+            return True
+
+    # For the owner.
+
+    def wait_for_turn(self, delivery: GroupDelivery) -> None:
+        """Wait until all before it is done; from then on it does not expire."""
+        with self.changed:
+            while True:
+                self._refuse(delivery)
+                if next(iter(self._handed)) == delivery.offset:
+                    delivery.deadline_s = math.inf
+                    return
+                self.changed.wait(0.1)
+
+    def finish(self, delivery: GroupDelivery) -> None:
+        """It was committed."""
+        with self.changed:
+            self._done(delivery)
+            self.committed = max(self.committed, delivery.offset + 1)
+
+    def letters(self, below: int) -> list[Outgoing]:
+        """Dead letters that go with the acks below an offset."""
+        return [letter for offset, letter in self._letters if offset < below]
+
+    def commits(self, watermark: int) -> None:
+        """All below was committed."""
+        with self.changed:
+            self._letters = [each for each in self._letters if each[0] >= watermark]
+            self.committed = max(self.committed, watermark)
+            self.last_commit_s = time.monotonic()
+
+    def stop(self) -> None:
+        """Hand out nothing more."""
+        with self.changed:
+            self.open = False
+            self.inbox.clear()
+
+    def close(self) -> None:
+        """Take no more acks."""
+        with self.changed:
+            self.open, self.closed = False, True
+            self.inbox.clear()
+            self.changed.notify_all()
+
+
+def fenced(delivery: GroupDelivery) -> Fenced:
+    """Someone else has the message's partition."""
+    return Fenced(
+        f"message {delivery.message_id} belongs to another owner now: roll back what you did",
+        message_id=delivery.message_id,
+    )
