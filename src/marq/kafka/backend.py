@@ -35,7 +35,7 @@ from marq.message import Sent, Stats
 from marq.receipt import Receipt
 from marq.settings import Settings
 
-MARKERS_PARTITIONS = 8
+MARKERS_PARTITIONS = 4
 _LINGER_MS, _MARKER_LINGER_MS = 5, 1
 
 
@@ -100,7 +100,7 @@ class Kafka:
             return self._markers
 
     def now_ms(self) -> int:
-        return self.markers.clock.now_ms()
+        return (self._markers or self.markers).clock.now_ms()
 
     # Queues.
 

@@ -33,6 +33,9 @@ class Source:
             "failOnDataLoss": "true",
             "maxOffsetsPerTrigger": str(MAX_OFFSETS),
             "kafka.isolation.level": "read_committed",
+            # What is asked for lies there. With the default of 500 ms each partition is read only
+            # when its next tick has come: 100 ms, one partition after the other.
+            "kafka.fetch.max.wait.ms": "5",
             **{f"kafka.{name}": value for name, value in self.java_settings.items()},
         }
 

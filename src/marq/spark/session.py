@@ -27,6 +27,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": _STATE,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.encodingFormat": "unsaferow",
+    "spark.sql.streaming.checkpointFileManagerClass": _FILES,
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.pollingDelay": "5",
     # Its own thread per maintenance run, rarely: what is kept is small.
