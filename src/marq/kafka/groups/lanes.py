@@ -42,6 +42,8 @@ class Lane:
         """Handed out, handler returned, neither acked nor put back."""
         self._woken = threading.Event()
         self._closing = False
+        self.idle = False
+        """Whether it is worth being woken."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -60,9 +62,14 @@ class Lane:
 
     def _run(self) -> None:
         while not self._closing:
+            if self._serve_all():
+                continue
             self._woken.clear()
+            self.idle = True
+            # Once more: what happened before this was set has woken nobody.
             if not self._serve_all():
                 self._woken.wait(_IDLE_S)
+            self.idle = False
 
     def _serve_all(self) -> bool:
         """Whether there was anything to do."""
@@ -120,7 +127,7 @@ class Lane:
         tenure.attempts[message.offset()] = begun.begun
         if not self._most or begun.begun <= self._most:
             with contextlib.suppress(Superseded):  # then nothing is handed out any more
-                self._owner.recommit({tenure.partition: (tenure.watermark, begun.text)})
+                self._owner.note(tenure, begun.text)
         return begun.begun
 
     def _is_due(self, tenure: Tenure, message: Any) -> bool:
