@@ -6,6 +6,7 @@ python -m bench.groups [--quick]
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -244,7 +245,7 @@ def _longest_gap(
 def main(quick: Annotated[bool, typer.Option("--quick")] = False) -> None:
     """Print the figures of ordered groups on a broker of its own."""
     with tempfile.TemporaryDirectory(prefix="marq-bench-groups-") as directory:
-        runtime = embedded.start(Path(directory) / "runtime")
+        runtime = embedded.start(Path(directory) / "runtime", tracker=False, parent=os.getpid())
         try:
             bench = Bench(runtime.bootstrap_servers, quick)
             bench.rates()
