@@ -15,8 +15,8 @@ MOST = 40_000
 MOST_BYTES = 20 * 1_048_576
 BATCH = 10_000
 """Messages polled at once at most: a claim's size has a limit, and so has a hiccup."""
-_SHORT_S, _LONG_S = 0.1, 2.0
-_ENOUGH = 20
+_ENOUGH = ((0.02, 2_000), (0.1, 20), (2.0, 0))
+"""After how many seconds so many messages tell how fast they are taken."""
 _SAMPLES = 8
 
 
@@ -43,7 +43,7 @@ class Prefetch:
 
     def _adapt(self, inbox: KafkaInbox) -> None:
         elapsed, taken = time.monotonic() - self._since, inbox.taken - self._taken
-        if elapsed < _SHORT_S or (taken < _ENOUGH and elapsed < _LONG_S):
+        if not any(elapsed >= seconds and taken >= enough for seconds, enough in _ENOUGH):
             return
         # Someone waited: more could have been taken than was there.
         self._limit = int(taken / elapsed * (2.0 if inbox.starved else 1.0))
