@@ -102,7 +102,7 @@ def test_whatever_happens_each_message_is_acked_once_and_in_order(
     with Cast(kafka.bootstrap_servers, group) as cast:
         for name in (*NAMES, *NAMES[:2]):
             cast.start(name, work_s=0.003)
-        load = Load(queue, keys=16, pause_s=0.15)
+        load = Load(queue, keys=8, pause_s=0.2)
 
         Chaos(cast, seed).run(SECONDS)
 

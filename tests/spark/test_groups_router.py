@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import threading
+import os
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,8 +14,9 @@ from typing import Any
 import pytest
 
 import marq
+from marq import embedded
+from marq.embedded import tether
 from marq.groups.keys import partition_of
-from marq.groups.names import group_names
 from marq.kafka.backend import Kafka
 from marq.kafka.groups.delivery import as_stored
 from tests.e2e.kafka_fixtures import NewQueue, broker, connect, new_queue
@@ -26,24 +29,21 @@ PARTITIONS = 4
 
 
 @contextmanager
-def running(kafka: Kafka, queue: str, checkpoint: Path) -> Iterator[None]:
-    from marq.spark import group_router
-
-    stopping = threading.Event()
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            group_router.run(kafka, group_names(queue, "g"), checkpoint, "local[2]", stopping)
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
+def running(servers: str, queue: str, checkpoint: Path) -> Iterator[None]:
+    """`marq group route`, stopped in the end: Spark has a process of its own."""
+    command = ["group", "route", queue, "g", "--checkpoint", str(checkpoint)]
+    process = subprocess.Popen(
+        [
+            *(sys.executable, tether.__file__, str(os.getpid()), sys.executable, "-m", "marq.cli"),
+            *(*command, "--url", f"kafka://{servers}"),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     yield
-    stopping.set()
-    thread.join()
-    assert not failed
+    process.terminate()
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == 0, said
 
 
 def copies(kafka: Kafka, queue: str) -> dict[int, list[tuple[bytes, str]]]:
@@ -59,23 +59,24 @@ def copies(kafka: Kafka, queue: str) -> dict[int, list[tuple[bytes, str]]]:
 
 
 def test_a_queue_is_copied_once_and_in_order_even_when_the_checkpoint_is_lost(
-    broker: marq.Broker, new_queue: NewQueue, tmp_path: Path
+    kafka: embedded.Runtime, broker: marq.Broker, new_queue: NewQueue, tmp_path: Path
 ) -> None:
     queue = new_queue(partitions=3)
-    kafka: Any = broker.backend
+    backend: Any = broker.backend
+    servers = kafka.bootstrap_servers
     broker.group(queue.name, "g", max_members=PARTITIONS, router="spark")
     sent = [queue.send(str(n), key=f"k{n % 10}") for n in range(200)]
 
     def count() -> int:
-        return sum(map(len, copies(kafka, queue.name).values()))
+        return sum(map(len, copies(backend, queue.name).values()))
 
-    with running(kafka, queue.name, tmp_path / "first"):
+    with running(servers, queue.name, tmp_path / "first"):
         assert eventually(lambda: count() == 200, 300)
     sent += [queue.send(str(n), key=f"k{n % 10}") for n in range(200, 300)]
-    with running(kafka, queue.name, tmp_path / "second"):
+    with running(servers, queue.name, tmp_path / "second"):
         assert eventually(lambda: count() >= 300, 300)
 
-    found = copies(kafka, queue.name)
+    found = copies(backend, queue.name)
     by_key: dict[bytes, list[str]] = defaultdict(list)
     for partition, records in found.items():
         for key, origin in records:
