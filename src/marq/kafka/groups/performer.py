@@ -123,13 +123,13 @@ class Performer:
         places = [TopicPartition(self._topic, number) for number in sorted(partitions)]
         try:
             found = self._offsets.committed(places, timeout=_ASK_S)
+            self._notes |= {place.partition: note.parse(place.metadata) for place in found}
+            return {
+                place.partition: place.offset if place.offset >= 0 else self._beginning(place)
+                for place in found
+            }
         except KafkaException as error:
             raise Superseded(str(error)) from None  # nobody answers: let another try
-        self._notes |= {place.partition: note.parse(place.metadata) for place in found}
-        return {
-            place.partition: place.offset if place.offset >= 0 else self._beginning(place)
-            for place in found
-        }
 
     def _beginning(self, place: TopicPartition) -> int:
         """The log's start, for a partition that was never acked. Where offsets may have expired
