@@ -30,6 +30,8 @@ class Service:
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
         self._manager = Manager(kafka)
+        self.brokers = self._manager.cluster.replicas
+        """How many keep a copy of each record."""
         self._routers: dict[GroupNames, Router] = {}
         self._lock = threading.Lock()
         self.all = self._manager.all
