@@ -21,7 +21,7 @@ class OpenHandout:
     """A handout that more messages of the same claim join as they are taken.
 
     Without a lock: an iterator over a range or a list gives each index to one thread only. With
-    one, sixteen threads with fast handlers spent nine tenths of their time passing it on.
+    one, sixteen threads with fast handlers handled a third as many: they passed it on all the time.
     """
 
     __slots__ = ("_handing", "_next", "_until", "handout", "messages")
