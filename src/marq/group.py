@@ -10,13 +10,12 @@ from msgspec.structs import asdict
 
 from marq.backend import Backend
 from marq.core import sending
-from marq.core.duration import Duration, milliseconds
 from marq.errors import ConfigError
 from marq.groups import config as rules
 from marq.groups import keys
-from marq.groups.config import Filter, GroupConfig
-from marq.groups.config import Mapping as Mapped
+from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames, group_names
+from marq.groups.options import config_fields, mappings_of
 from marq.message import Sent
 from marq.receipt import Receipt
 
@@ -140,7 +139,7 @@ class Group:
         """Say outright who has which partitions; the members."""
         if not mappings:
             raise ConfigError("mappings must name a member for every partition; unmap removes them")
-        return self._change(lambda found: rules.mapped(_elastic(found), _mappings(mappings)))
+        return self._change(lambda found: rules.mapped(_elastic(found), mappings_of(mappings)))
 
     def unmap(self) -> list[str]:
         """Remove the mappings: nobody consumes until members are added."""
@@ -186,7 +185,7 @@ class Group:
         return GroupInfo(
             self.queue,
             self.name,
-            shown(table.config),
+            asdict(table.config),
             table.version,
             tuple(
                 MemberInfo(
@@ -245,76 +244,7 @@ def _service(backend: Backend) -> Service:
     return service_of(backend)
 
 
-def config_fields(options: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a config these options ask for."""
-    fields: dict[str, Any] = {}
-    for option, value in options.items():
-        if option not in _OPTIONS:
-            raise ConfigError(f"a group has no option {option!r}: there are {', '.join(_OPTIONS)}")
-        field, check = _OPTIONS[option]
-        fields[field] = check(value)
-    return fields
-
-
-def shown(config: GroupConfig) -> dict[str, Any]:
-    """A config as plain values."""
-    return asdict(config)
-
-
-def _number(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigError(f"a whole number is needed, not {value!r}")
-    return value
-
-
-def _one_of(*allowed: str) -> Callable[[Any], str]:
-    def check(value: Any) -> str:
-        if value not in allowed:
-            raise ConfigError(f"{value!r} is none of {', '.join(allowed)}")
-        return str(value)
-
-    return check
-
-
-def _names(members: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(members, str):
-        raise ConfigError(f"members is a list of names, not the text {members!r}")
-    return tuple(name for name in members if name)
-
-
-def _mappings(mappings: Mapping[str, Iterable[int]]) -> tuple[Mapped, ...]:
-    return tuple(Mapped(member, tuple(partitions)) for member, partitions in mappings.items())
-
-
-def _filters(filters: Iterable[Mapping[str, Any]]) -> tuple[Filter, ...]:
-    return tuple(
-        Filter(each["filter"], tuple(each.get("partitioning_wildcards", ()))) for each in filters
-    )
-
-
 def _elastic(config: GroupConfig) -> GroupConfig:
     if config.kind == "static":
         raise ConfigError("the membership of a static group is fixed: create it anew")
     return config
-
-
-def _duration(name: str) -> Callable[[Duration], int]:
-    return lambda value: milliseconds(value, name)
-
-
-_OPTIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "max_members": ("max_members", _number),
-    "members": ("members", _names),
-    "mappings": ("member_mappings", _mappings),
-    "kind": ("kind", _one_of("elastic", "static")),
-    "partitioning_filters": ("partitioning_filters", _filters),
-    "max_buffered_msgs": ("max_buffered_msgs", _number),
-    "max_buffered_bytes": ("max_buffered_bytes", _number),
-    "allocation": ("allocation", _one_of("even", "sticky")),
-    "ack_wait": ("ack_wait_ms", _duration("ack_wait")),
-    "max_ack_pending": ("max_ack_pending", _number),
-    "pending_per": ("pending_per", _one_of("member", "partition")),
-    "max_deliver": ("max_deliver", _number),
-    "lease": ("lease_ms", _duration("lease")),
-    "router": ("router", _one_of("members", "spark")),
-}

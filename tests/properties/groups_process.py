@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from marq.groups import moves
 from marq.groups.moves import Action, Event
-from marq.groups.protocol import Phase, State, decide
+from marq.groups.protocol import decide
 from marq.groups.records import Hold
+from marq.groups.state import Phase, State
 from marq.groups.table import Table, fold
 from tests.properties.chance import Chance
 from tests.properties.groups_broker import Broker, Txn

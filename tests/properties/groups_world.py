@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from marq.groups import moves
 from marq.groups.config import GroupConfig, Mapping
-from marq.groups.protocol import Phase
 from marq.groups.records import ConfigRecord, Record, StepDown
+from marq.groups.state import Phase
 from tests.properties.chance import Chance
 from tests.properties.groups_broker import CREATED, MEMBERS, PARTITIONS, Broker, Txn
 from tests.properties.groups_process import Flying, Process

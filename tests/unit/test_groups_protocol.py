@@ -5,8 +5,9 @@ from __future__ import annotations
 from marq.groups import moves
 from marq.groups.config import GroupConfig
 from marq.groups.moves import Action, Event, Why
-from marq.groups.protocol import Phase, State, decide, proxy_hold
+from marq.groups.protocol import decide, proxy_hold
 from marq.groups.records import ConfigRecord, Hold, Record, StepDown
+from marq.groups.state import Phase, State
 from marq.groups.table import EMPTY, Table, fold
 
 CREATED = ConfigRecord("made", 1, GroupConfig(4, members=("a", "b")))

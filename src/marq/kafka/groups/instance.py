@@ -16,8 +16,9 @@ from marq.errors import ConfigError, QueueError
 from marq.groups import moves
 from marq.groups.moves import Action, Event, Why
 from marq.groups.names import GroupNames
-from marq.groups.protocol import Phase, State, decide
+from marq.groups.protocol import decide
 from marq.groups.records import Lease
+from marq.groups.state import Phase, State
 from marq.kafka.groups.clients import Cluster
 from marq.kafka.groups.log import GroupLog, now_ms
 from marq.kafka.groups.performer import Performer

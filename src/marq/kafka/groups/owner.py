@@ -73,7 +73,10 @@ class Owner:
         """Commit offsets as they were found, with a note each: shows whether we are fenced."""
         offsets = [TopicPartition(self._topic, p, at, note) for p, (at, note) in marks.items()]
         with self._lock:
-            self._commit(offsets, [])
+            try:
+                self._commit(offsets, [])
+            except QueueError as error:
+                raise Superseded(str(error)) from None  # whoever cannot commit is no owner
 
     def note(self, tenure: Tenure, text: str) -> None:
         """Write a note beside a tenure's offset. Not once the partition was let go: the offset is
@@ -82,7 +85,10 @@ class Owner:
             if tenure.closed:
                 raise Superseded("the partition was let go")
             place = TopicPartition(self._topic, tenure.partition, tenure.watermark, text)
-            self._commit([place], [])
+            try:
+                self._commit([place], [])
+            except QueueError as error:
+                log.warning("a delivery goes uncounted", extra={"reason": str(error)})
 
     def double_ack(self, tenure: Tenure, delivery: GroupDelivery, outputs: list[Outgoing]) -> None:
         """Commit through this message, with the outputs; return when it is a fact."""

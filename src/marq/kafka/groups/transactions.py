@@ -47,8 +47,14 @@ class Transactions:
             # Unknown is retried while it is retriable, never taken for rolled back.
             _call(lambda: self._producer.commit_transaction(_CALL_S))
         except _Abort as error:
-            _call(lambda: self._producer.abort_transaction(_CALL_S))
+            self._abort()
             raise QueueError(f"nothing was acked or sent: {error}") from None
+
+    def _abort(self) -> None:
+        try:
+            _call(lambda: self._producer.abort_transaction(_CALL_S))
+        except _Abort as error:
+            raise Superseded(str(error)) from None
 
     def _offsets(self, offsets: list[TopicPartition]) -> None:
         self._producer.send_offsets_to_transaction(offsets, self._group(), _CALL_S)

@@ -1,0 +1,76 @@
+"""The options of a group as users write them."""
+
+from __future__ import annotations
+
+from collections import abc
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from marq.core.duration import Duration, milliseconds
+from marq.errors import ConfigError
+from marq.groups.config import Filter, Mapping
+
+
+def config_fields(options: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a config these options ask for."""
+    fields: dict[str, Any] = {}
+    for option, value in options.items():
+        if option not in _OPTIONS:
+            raise ConfigError(f"a group has no option {option!r}: there are {', '.join(_OPTIONS)}")
+        field, check = _OPTIONS[option]
+        fields[field] = check(value)
+    return fields
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigError(f"a whole number is needed, not {value!r}")
+    return value
+
+
+def _one_of(*allowed: str) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if value not in allowed:
+            raise ConfigError(f"{value!r} is none of {', '.join(allowed)}")
+        return str(value)
+
+    return check
+
+
+def _names(members: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(members, str):
+        raise ConfigError(f"members is a list of names, not the text {members!r}")
+    return tuple(name for name in members if name)
+
+
+def mappings_of(mappings: abc.Mapping[str, Iterable[int]]) -> tuple[Mapping, ...]:
+    """The partitions of each member, as a config has them."""
+    return tuple(Mapping(member, tuple(partitions)) for member, partitions in mappings.items())
+
+
+def _filters(filters: Iterable[abc.Mapping[str, Any]]) -> tuple[Filter, ...]:
+    return tuple(
+        Filter(each["filter"], tuple(each.get("partitioning_wildcards", ()))) for each in filters
+    )
+
+
+def _duration(name: str) -> Callable[[Duration], int]:
+    return lambda value: milliseconds(value, name)
+
+
+_OPTIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "max_members": ("max_members", _number),
+    "members": ("members", _names),
+    "mappings": ("member_mappings", mappings_of),
+    "kind": ("kind", _one_of("elastic", "static")),
+    "partitioning_filters": ("partitioning_filters", _filters),
+    "max_buffered_msgs": ("max_buffered_msgs", _number),
+    "max_buffered_bytes": ("max_buffered_bytes", _number),
+    "allocation": ("allocation", _one_of("even", "sticky")),
+    "ack_wait": ("ack_wait_ms", _duration("ack_wait")),
+    "max_ack_pending": ("max_ack_pending", _number),
+    "pending_per": ("pending_per", _one_of("member", "partition")),
+    "max_deliver": ("max_deliver", _number),
+    "lease": ("lease_ms", _duration("lease")),
+    "router": ("router", _one_of("members", "spark")),
+}
