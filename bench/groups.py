@@ -67,6 +67,7 @@ class Bench:
         job = Job(self.servers, group.queue, member, mode, messages)
         return subprocess.Popen(
             [sys.executable, "-m", "bench.groups_member", msgspec.json.encode(job).decode()],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -87,6 +88,8 @@ class Bench:
         self.fill(group, messages)
         each = messages // members
         running = [self.start(group, f"m{number}", mode, each) for number in range(members)]
+        if mode != "bare":
+            _begin_together(running)
         told = [json.loads(it.communicate(timeout=600)[0].splitlines()[-1]) for it in running]
         seconds = max(it["last"] for it in told) - min(it["first"] for it in told)
         rate = messages / seconds
@@ -213,6 +216,15 @@ class Sayer:
             if "at" in told:
                 self.times.append(told["at"])
                 self.active = True
+
+
+def _begin_together(running: list[Any]) -> None:
+    for process in running:
+        while "waits" not in json.loads(process.stdout.readline()):
+            pass
+    for process in running:
+        process.stdin.write("go\n")
+        process.stdin.flush()
 
 
 def _first_active(sayers: list[Sayer]) -> Sayer:

@@ -57,11 +57,18 @@ def member(job: Job) -> None:
     """One instance."""
     times: list[float] = []
     count = 0
+
+    def wait_for_the_others() -> None:
+        """So that all begin at once, however long their processes took to start."""
+        say(waits=True)
+        sys.stdin.readline()
+
     done = threading.Event()
 
     def handle(delivery: Any) -> None:
         nonlocal count
         if not count:
+            wait_for_the_others()
             times.append(time.time())
         count += 1
         delivery.double_ack() if job.mode == "double" else delivery.ack()
