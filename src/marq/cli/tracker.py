@@ -98,7 +98,9 @@ def _run(found: Tracker) -> None:
 
     def stop(number: int, frame: object) -> None:
         found.stop()
-        threading.Timer(_END_S, lambda: os._exit(1)).start()  # Spark may hang when it ends
+        end = threading.Timer(_END_S, lambda: os._exit(1))  # Spark may hang when it ends
+        end.daemon = True  # else an orderly end would wait for it
+        end.start()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)

@@ -38,7 +38,9 @@ SETTINGS: Mapping[str, str] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-    "spark.driver.extraJavaOptions": "-Xss4m -XX:+UseSerialGC",
+    # The stack: a query that is stopped amid a batch matches its error, kilobytes long, with a
+    # regular expression that recurses for each character; 4 MB overflowed.
+    "spark.driver.extraJavaOptions": "-Xss64m -XX:+UseSerialGC",
     "spark.cleaner.periodicGC.interval": "10min",
     "spark.log.level": "WARN",
 }
