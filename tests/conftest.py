@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from marq import embedded
+from tests.tracker_process import TrackerProcess
 
 
 @pytest.fixture(scope="session")
@@ -14,4 +15,16 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.Runtime
     """A real single broker, started when the first test asks and stopped at the end of the run."""
     runtime = embedded.start(tmp_path_factory.mktemp("kafka"))
     yield runtime
+    runtime.stop()
+
+
+@pytest.fixture(scope="session")
+def tracked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.Runtime]:
+    """A real broker and a tracker that keeps time on it; of its own, so that tests of what workers
+    do alone are not disturbed."""
+    directory = tmp_path_factory.mktemp("tracked")
+    runtime = embedded.start(directory / "runtime")
+    with TrackerProcess(runtime.bootstrap_servers, directory / "checkpoint") as tracker:
+        tracker.wait_until_ready()
+        yield runtime
     runtime.stop()

@@ -22,8 +22,6 @@ T = TypeVar("T")
 class World(ABC):
     """One backend, seen through the public names only."""
 
-    has_tracker: bool
-    """Whether someone keeps time: without, nothing comes back, is parked or dies by itself."""
     patience_s: float
     """How long something that must happen may take; a test that passes does not wait for it."""
     doubt_s: float
@@ -110,7 +108,6 @@ class World(ABC):
 class MemoryWorld(World):
     """`memory://`: time goes by when the test says so."""
 
-    has_tracker = True
     patience_s = 3.0
     doubt_s = 0.0
 
@@ -125,9 +122,8 @@ class MemoryWorld(World):
 
 
 class KafkaWorld(World):
-    """`kafka://`, a real broker: time goes by as it does, and nobody keeps it yet."""
+    """`kafka://`, a real broker: time goes by as it does."""
 
-    has_tracker = False
     patience_s = 20.0
     doubt_s = 0.3
     servers: ClassVar[str] = ""
