@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +14,9 @@ from tests.tracker_process import TrackerProcess
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.Runtime]:
     """A real single broker, started when the first test asks and stopped at the end of the run."""
-    runtime = embedded.start(tmp_path_factory.mktemp("kafka"))
+    directory = tmp_path_factory.mktemp("kafka")
+    # Without a tracker: who wants one starts it. It ends with this process, even a killed one.
+    runtime = embedded.start(directory, tracker=False, parent=os.getpid())
     yield runtime
     runtime.stop()
 

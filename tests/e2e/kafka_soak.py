@@ -8,6 +8,7 @@ The seed decides what is done to whom, when and in which window; the machine dec
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import secrets
 import signal
@@ -227,7 +228,7 @@ def main() -> None:
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory() as directory:
-        runtime = embedded.start(Path(directory) / "kafka")
+        runtime = embedded.start(Path(directory) / "kafka", tracker=False, parent=os.getpid())
         try:
             soak(runtime.bootstrap_servers, given.seed, given.minutes * 60)
         finally:

@@ -112,7 +112,7 @@ class Cluster:
 @contextmanager
 def cluster(directory: Path, brokers: int) -> Iterator[Cluster]:
     """A runtime of its own, under load."""
-    runtime = embedded.start(directory, brokers=brokers)
+    runtime = embedded.start(directory, brokers, tracker=False, parent=os.getpid())
     try:
         found = Cluster(runtime)
         try:
@@ -155,7 +155,7 @@ def freeze_and_restart(directory: Path) -> None:
         print(f"frozen: sends and acks went on after {time.monotonic() - began:.1f} s")
 
         embedded.stop(directory)
-        embedded.start(directory)
+        embedded.start(directory, tracker=False, parent=os.getpid())
         began = time.monotonic()
         assert one.goes_on()
         print(f"restarted: sends and acks went on after {time.monotonic() - began:.1f} s")

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from marq import embedded
-from marq.embedded import broker, files, state, supervisor
+from marq.embedded import broker, children, files, seat, state
 from marq.embedded.process import ProcessId
 from marq.embedded.state import BrokerState, State
 
@@ -113,7 +113,7 @@ def test_an_empty_directory_is_a_stopped_runtime(home: files.Home) -> None:
 
 
 def test_restarts_wait_longer_each_time_up_to_a_limit() -> None:
-    assert [supervisor.backoff(ends) for ends in (1, 2, 3, 9)] == [0.5, 1.0, 2.0, 10.0]
+    assert [seat.backoff(ends) for ends in (1, 2, 3, 9, 9_999)] == [0.5, 1.0, 2.0, 10.0, 10.0]
 
 
 def test_the_last_lines_are_those_of_the_log_and_of_the_jvm(home: files.Home) -> None:
@@ -130,4 +130,4 @@ def test_the_last_lines_are_those_of_the_log_and_of_the_jvm(home: files.Home) ->
     ("code", "words"), [(1, "exit code 1"), (-9, "SIGKILL"), (-199, "signal 199")]
 )
 def test_an_exit_code_is_told_in_words(code: int, words: str) -> None:
-    assert words in broker.how_it_ended(code)
+    assert words in children.how_it_ended(code)

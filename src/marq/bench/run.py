@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -21,7 +22,7 @@ def on_a_broker_of_its_own(plan: Plan, say: Say) -> list[Measured]:
     """Everything in a directory that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="marq-bench-") as directory:
         say("starting Kafka")
-        runtime = embedded.start(Path(directory) / "runtime")
+        runtime = embedded.start(Path(directory) / "runtime", tracker=False, parent=os.getpid())
         try:
             topics.delete_at_once(runtime.bootstrap_servers)
             return measure(plan, runtime.bootstrap_servers, say)

@@ -24,3 +24,4 @@ def show() -> None:
         handler.setFormatter(Formatter(_FORMAT))
         root.addHandler(handler)
         root.setLevel(logging.INFO)
+        logging.getLogger("py4j").setLevel(logging.WARNING)  # it has a line for each batch

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from marq import embedded
 from marq.cli.errors import clear_errors
-from marq.embedded import control, files, foreground, jars, layout
+from marq.embedded import control, files, foreground, layout
 from marq.embedded.state import State
 from marq.embedded.supervisor import Report
 
@@ -33,13 +33,16 @@ def up(
     data: Data = None,
     port: Annotated[int | None, typer.Option(help="first port; default: free ones")] = None,
     detach: Annotated[bool, typer.Option("--detach", help="return when it is ready")] = False,
+    tracker: Annotated[
+        bool, typer.Option("--tracker/--no-tracker", help="keep time: redelivery, delays, …")
+    ] = True,
     as_json: Json = False,
 ) -> None:
-    """Run Kafka on this machine, or join the runtime that runs already."""
+    """Run Kafka and the tracker on this machine, or join the runtime that runs already."""
     with clear_errors():
-        wanted = layout.wanted(brokers, port)
+        wanted = layout.wanted(brokers, port, tracker)
         if detach:
-            _tell(embedded.start(data, brokers, port), as_json)
+            _tell(embedded.start(data, brokers, port, tracker=tracker), as_json)
         else:
             _up_here(files.home(data), wanted, as_json)
 
@@ -66,7 +69,7 @@ def _up_here(home: files.Home, wanted: layout.Wanted, as_json: bool) -> None:
         joined = control.join(home, wanted)
         if joined:
             return _tell(joined, as_json)
-        jars.resolve()  # before the live table: its progress has a display of its own
+        control.fetch(wanted)  # before the live table: its progress has a display of its own
         with contextlib.suppress(foreground.AlreadyRunning), _shown(home, as_json) as report:
             return foreground.supervise(home, wanted, report)
 
@@ -119,7 +122,10 @@ def _refresh(live: Live, state: State, news: str) -> None:
     table = _table()
     for broker in state.brokers:
         pid = str(broker.process.pid) if broker.process else "-"
-        table.add_row(str(broker.id), pid, str(broker.port), str(broker.restarts))
+        table.add_row(f"broker {broker.id}", pid, str(broker.port), str(broker.restarts))
+    tracker = state.tracker
+    pid = str(tracker.process.pid) if tracker.process else "-"
+    table.add_row("tracker", pid, "-", str(tracker.restarts))
     headline = _headline(state.phase, state.bootstrap_servers)
     hint = Text(f"{news.splitlines()[0]}\nCtrl-C stops it")
     live.update(Group(headline, table, hint), refresh=True)
@@ -130,18 +136,34 @@ def _headline(word: str, servers: str) -> Text:
 
 
 def _table(*more: str) -> Table:
-    table = Table()
-    for column in ("broker", "pid", "port", "restarts", *more):
-        table.add_column(column)
-    return table
+    return Table("part", "pid", "port", "restarts", *more)
 
 
 def _status_view(found: embedded.Status) -> Group:
     table = _table("up for", "log")
     for broker in found.brokers:
-        pid = str(broker.pid) if broker.alive else "-"
-        row = (str(broker.id), pid, str(broker.port), str(broker.restarts))
-        table.add_row(*row, f"{broker.uptime:.0f} s", broker.log)
-    failure = [Text(f"it gave up: {found.failure}", style="red")] if found.failure else []
+        row = (f"broker {broker.id}", str(broker.pid or "-"), str(broker.port))
+        table.add_row(*row, *_lived(broker))
+    tracker = found.tracker
+    if tracker.wanted and found.brokers:
+        table.add_row("tracker", str(tracker.pid or "-"), "-", *_lived(tracker))
     headline = _headline(found.status, found.bootstrap_servers)
-    return Group(headline, table, Text(f"data in {found.directory}"), *failure)
+    data = Text(f"data in {found.directory}")
+    failure = [Text(f"it gave up: {found.failure}", style="red")] if found.failure else []
+    return Group(headline, table, data, *_tracker_lines(found), *failure)
+
+
+def _lived(child: embedded.BrokerStatus | embedded.TrackerStatus) -> tuple[str, str, str]:
+    return str(child.restarts), f"{child.uptime:.0f} s", child.log
+
+
+def _tracker_lines(found: embedded.Status) -> list[Text]:
+    """Whether someone keeps time, and if not, why not."""
+    tracker = found.tracker
+    if found.supervisor_pid is None:
+        return []
+    if tracker.keeps_time:
+        return [Text("the tracker keeps time")]
+    missing = "the tracker is starting" if tracker.alive else "no tracker runs"
+    note = f": {tracker.note}" if tracker.note else ""
+    return [Text(f"{missing}, nothing is redelivered or delayed meanwhile{note}", style="yellow")]

@@ -1,4 +1,4 @@
-"""A real Kafka on this machine, for development, tests and demos.
+"""A real Kafka and its tracker on this machine, for development, tests and demos.
 
     runtime = embedded.start()             # joins the one that runs, else starts it detached
     runtime.bootstrap_servers              # "127.0.0.1:24817", the same after down and up
@@ -10,6 +10,6 @@ Every function takes a directory; without one it is the user's default runtime.
 """
 
 from marq.embedded.control import Runtime, start, status, stop
-from marq.embedded.state import BrokerStatus, Status
+from marq.embedded.state import BrokerStatus, Status, TrackerStatus
 
-__all__ = ["BrokerStatus", "Runtime", "Status", "start", "status", "stop"]
+__all__ = ["BrokerStatus", "Runtime", "Status", "TrackerStatus", "start", "status", "stop"]

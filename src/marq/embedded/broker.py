@@ -1,23 +1,19 @@
-"""One broker as a child process: formatted once, started, watched, ended."""
+"""One broker as a child process: formatted once, started again and again."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from marq.embedded import config
+from marq.embedded import children, config
 from marq.embedded.files import Home
 from marq.embedded.layout import Layout, Node
 from marq.errors import RuntimeFailed
 
-_TETHER = Path(__file__).with_name("tether.py")
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _META = "meta.properties"
 
@@ -79,51 +75,38 @@ def _formatting(kit: Kit, node: Node) -> tuple[Path, subprocess.Popen[str]]:
     return folder, process
 
 
-def spawn(kit: Kit, node: Node) -> subprocess.Popen[bytes]:
-    """Start one broker, tied to this process.
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker of a kit."""
 
-    Call it from the main thread: the kernel ends the child with the *thread* that started it.
-    """
-    properties = kit.home.properties(node.id)
-    properties.write_text(config.server_properties(kit.layout, node, kit.home.data(node.id)))
-    heap = config.heap(len(kit.layout.nodes))
-    crash = f"-XX:ErrorFile={kit.home.logs / f'broker-{node.id}.crash'}"
-    options = [f"-Xmx{heap}", "-XX:+UseG1GC", "-XX:+ExitOnOutOfMemoryError", crash]
-    log = f"-Dmarq.log={kit.home.broker_log(node.id)}"
-    command = [str(kit.java), *options, log, *_logging(), "kafka.Kafka", str(properties)]
-    with kit.home.broker_output(node.id).open("wb") as output:
-        return subprocess.Popen(
-            [sys.executable, "-I", str(_TETHER), str(os.getpid()), *command],
-            env=kit.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            # Ctrl-C is for the supervisor alone, which then ends the brokers in order.
-            start_new_session=True,
-        )
+    kit: Kit
+    node: Node
+
+    @property
+    def name(self) -> str:
+        return f"broker {self.node.id}"
+
+    def spawn(self) -> subprocess.Popen[bytes]:
+        kit, node, home = self.kit, self.node, self.kit.home
+        properties = home.properties(node.id)
+        properties.write_text(config.server_properties(kit.layout, node, home.data(node.id)))
+        heap = config.heap(len(kit.layout.nodes))
+        crash = f"-XX:ErrorFile={home.logs / f'broker-{node.id}.crash'}"
+        options = [f"-Xmx{heap}", "-XX:+UseG1GC", "-XX:+ExitOnOutOfMemoryError", crash]
+        log = f"-Dmarq.log={home.broker_log(node.id)}"
+        command = [str(kit.java), *options, log, *_logging(), "kafka.Kafka", str(properties)]
+        with home.broker_output(node.id).open("wb") as output:
+            return children.spawn(command, kit.environment(), output)
+
+    def said(self) -> str:
+        return last_lines(self.kit.home, self.node.id)
 
 
 def _logging() -> list[str]:
     return [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"]
 
 
-def how_it_ended(code: int) -> str:
-    """An exit code in words."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    with contextlib.suppress(ValueError):
-        return f"was ended by {signal.Signals(-code).name}"
-    return f"was ended by signal {-code}"
-
-
 def last_lines(home: Home, node: int, count: int = 8) -> str:
     """The end of what a broker logged, and of what its JVM printed if it printed anything."""
-    tails = (_tail(path, count) for path in (home.broker_log(node), home.broker_output(node)))
-    return "\n".join(line for tail in tails for line in tail)
-
-
-def _tail(path: Path, count: int) -> list[str]:
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - 16_384))
-        return file.read().decode("utf-8", "replace").splitlines()[-count:]
-    return []
+    logs = (home.broker_log(node), home.broker_output(node))
+    return "\n".join(line for log in logs for line in children.tail(log, count))

@@ -11,7 +11,8 @@ from pathlib import Path
 from marq.embedded import detached, files, foreground, jars, layout, state
 from marq.embedded.files import Home
 from marq.embedded.layout import Wanted
-from marq.embedded.supervisor import START_DEADLINE, STOP_DEADLINE
+from marq.embedded.supervisor import START_DEADLINE, STOP_DEADLINE, TRACKER_STOP_DEADLINE
+from marq.embedded.tracker import missing as tracker_missing
 from marq.errors import ConfigError, RuntimeFailed
 
 Directory = str | os.PathLike[str] | None
@@ -32,18 +33,25 @@ class Runtime:
 
 
 def start(
-    directory: Directory = None, brokers: int | None = None, port: int | None = None
+    directory: Directory = None,
+    brokers: int | None = None,
+    port: int | None = None,
+    *,
+    tracker: bool = True,
+    parent: int | None = None,
 ) -> Runtime:
     """Join the runtime of a directory, or start it detached; returns when it takes messages.
 
-    Without `brokers` it has as many as the directory was made with, a new one has 1.
+    Without `brokers` it has as many as the directory was made with, a new one has 1. The tracker
+    takes some seconds more: `status().tracker.keeps_time` tells. One that is started for a
+    `parent`, a pid, ends with that process.
     """
-    home, wanted = files.home(directory), layout.wanted(brokers, port)
+    home, wanted = files.home(directory), layout.wanted(brokers, port, tracker, parent)
     while True:
         joined = join(home, wanted)
         if joined:
             return joined
-        jars.resolve()  # here, not in the background: the user sees the progress
+        fetch(wanted)
         answer = detached.launch(home, wanted)
         match answer.outcome:
             case "ready":
@@ -54,6 +62,14 @@ def start(
                 raise ConfigError(answer.text)
             case "failed":
                 raise RuntimeFailed(answer.text)
+
+
+def fetch(wanted: Wanted) -> None:
+    """Bring the jars here, not in the background: the user sees the progress."""
+    jars.resolve()
+    if wanted.tracker and not tracker_missing():
+        with contextlib.suppress(RuntimeFailed):  # it can run without; the tracker will say why
+            jars.resolve("spark")
 
 
 def join(home: Home, wanted: Wanted) -> Runtime | None:
@@ -81,7 +97,8 @@ def stop(directory: Directory = None) -> bool:
     if found is None:
         return False
     ran = found.supervisor.alive()
-    found.supervisor.end(STOP_DEADLINE + 10)  # killed after that: then the kernel ends its brokers
+    # Killed after that: then the kernel ends its children.
+    found.supervisor.end(TRACKER_STOP_DEADLINE + STOP_DEADLINE + 10)
     with contextlib.suppress(foreground.AlreadyRunning), foreground.exclusive(home):
         state.clear_stale(home)  # of one that was killed; after an orderly stop nothing is left
     return ran

@@ -53,6 +53,16 @@ class Home:
     def supervisor_log(self) -> Path:
         return self.logs / "supervisor.log"
 
+    @property
+    def tracker(self) -> Path:
+        """Spark's checkpoint: what is in it can be lost without harm."""
+        return self.path / "tracker"
+
+    @property
+    def tracker_log(self) -> Path:
+        """What the tracker and its Spark print."""
+        return self.logs / "tracker.log"
+
     def broker(self, node: int) -> Path:
         return self.path / f"broker-{node}"
 

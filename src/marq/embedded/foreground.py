@@ -1,4 +1,4 @@
-"""Makes a directory ready and runs its brokers in this process."""
+"""Makes a directory ready and runs its brokers and tracker below this process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AlreadyRunning(Exception):
 
 
 def supervise(home: Home, wanted: Wanted, report: Report) -> None:
-    """Run the brokers until told to stop; from the main thread, which the brokers are tied to."""
+    """Run it until told to stop; from the main thread, which the children are tied to."""
     layout.read(home)  # refuses a foreign directory before anything is written
     program, checked = java.find(), jars.resolve()
     with files.writing(home.path):
@@ -35,7 +35,7 @@ def supervise(home: Home, wanted: Wanted, report: Report) -> None:
                 home.logs.mkdir(exist_ok=True)
                 kit = broker.Kit(program, checked, home, made)
                 broker.format_storage(kit)
-                Supervisor(kit, report).run()
+                Supervisor(kit, wanted, report).run()
             finally:
                 home.state.unlink(missing_ok=True)
 

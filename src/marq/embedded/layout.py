@@ -12,6 +12,7 @@ import msgspec
 
 from marq.embedded import files, ports
 from marq.embedded.files import Home
+from marq.embedded.process import ProcessId
 from marq.errors import ConfigError, RuntimeFailed
 
 SIZES = (1, 3)
@@ -45,15 +46,20 @@ class Wanted(msgspec.Struct, frozen=True):
 
     brokers: int | None
     port: int | None
+    tracker: bool = True
+    parent: ProcessId | None = None
+    """The runtime it starts ends with this process; one that is joined does not."""
 
 
-def wanted(brokers: int | None, port: int | None) -> Wanted:
+def wanted(
+    brokers: int | None, port: int | None, tracker: bool = True, parent: int | None = None
+) -> Wanted:
     """The wish, if it can be granted at all."""
     if brokers not in (None, *SIZES):
         raise ConfigError(f"an embedded runtime has 1 or 3 brokers, not {brokers}.")
     if port is not None and not 1 <= port <= 65_533:
         raise ConfigError(f"a port lies between 1 and 65533, and {port} does not.")
-    return Wanted(brokers, port)
+    return Wanted(brokers, port, tracker, None if parent is None else ProcessId.of(parent))
 
 
 def read(home: Home) -> Layout | None:

@@ -25,6 +25,17 @@ class BrokerState(msgspec.Struct, frozen=True):
     restarts: int = 0
 
 
+class TrackerState(msgspec.Struct, frozen=True):
+    """The tracker as its supervisor knows it."""
+
+    wanted: bool = True
+    process: ProcessId | None = None
+    keeps_time: bool = False
+    restarts: int = 0
+    note: str = ""
+    """Why there is none, or how the last one ended; nothing while one keeps time."""
+
+
 class State(msgspec.Struct, frozen=True):
     """What the supervisor writes at every change."""
 
@@ -32,6 +43,7 @@ class State(msgspec.Struct, frozen=True):
     phase: Phase
     bootstrap_servers: str
     brokers: tuple[BrokerState, ...]
+    tracker: TrackerState = TrackerState()
 
 
 class BrokerStatus(msgspec.Struct, frozen=True):
@@ -46,6 +58,19 @@ class BrokerStatus(msgspec.Struct, frozen=True):
     log: str
 
 
+class TrackerStatus(msgspec.Struct, frozen=True):
+    """The tracker as a user sees it."""
+
+    wanted: bool
+    alive: bool
+    keeps_time: bool
+    pid: int | None
+    uptime: float
+    restarts: int
+    log: str
+    note: str
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """A runtime as a user sees it."""
 
@@ -55,6 +80,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     supervisor_pid: int | None
     uptime: float
     brokers: tuple[BrokerStatus, ...]
+    tracker: TrackerStatus
     log: str
     failure: str = ""
     """Why the last supervisor gave up, if it did."""
@@ -87,6 +113,7 @@ def status(home: Home) -> Status:
         supervisor_pid=state.supervisor.pid if state and alive else None,
         uptime=round(state.supervisor.uptime(), 1) if state else 0.0,
         brokers=_brokers(home, made, state),
+        tracker=_tracker(home, state.tracker if state else TrackerState()),
         log=str(home.supervisor_log),
         failure=files.read(home.failure, str) or "",
     )
@@ -126,16 +153,30 @@ def _broker(home: Home, broker: BrokerState) -> BrokerStatus:
     )
 
 
+def _tracker(home: Home, tracker: TrackerState) -> TrackerStatus:
+    process = tracker.process if tracker.process and tracker.process.alive() else None
+    return TrackerStatus(
+        wanted=tracker.wanted,
+        alive=process is not None,
+        keeps_time=process is not None and tracker.keeps_time,
+        pid=process.pid if process else None,
+        uptime=round(process.uptime(), 1) if process else 0.0,
+        restarts=tracker.restarts,
+        log=str(home.tracker_log),
+        note=tracker.note,
+    )
+
+
 def clear_stale(home: Home) -> None:
     """End what a dead supervisor left and forget it.
 
-    Where the kernel ties children to their parent there is nothing left; elsewhere the brokers of a
-    killed supervisor still run. Only processes that are provably the recorded ones are touched.
+    Where the kernel ties children to their parent there is nothing left; elsewhere the children of
+    a killed supervisor still run. Only processes that are provably the recorded ones are touched.
     """
     state = read(home)
     if state is None:
         return
-    for broker in state.brokers:
-        if broker.process:
-            broker.process.end(_PATIENCE)
+    for process in (state.tracker.process, *(broker.process for broker in state.brokers)):
+        if process:
+            process.end(_PATIENCE)
     home.state.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The one process that owns the brokers: starts them, restarts what dies, ends them in order.
+"""The one process that owns the children: starts them, restarts what dies, ends them in order.
 
 The same code runs in the foreground of `marq up` and behind `marq up --detach`. All decisions are
 taken in the main thread, one event after the other; helper threads only wait and report.
@@ -13,21 +13,22 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from marq.embedded import broker, files
-from marq.embedded.broker import Kit
-from marq.embedded.layout import Node
+from marq.embedded import children, files, tracker
+from marq.embedded.broker import Broker, Kit
+from marq.embedded.layout import Wanted
 from marq.embedded.process import ProcessId
-from marq.embedded.state import BrokerState, Phase, State
+from marq.embedded.seat import Seat
+from marq.embedded.state import BrokerState, Phase, State, TrackerState
+from marq.embedded.tracker import Tracker
 from marq.errors import RuntimeFailed
 from marq.kafka import probe
 
-STEADY = 30.0
-"""A broker that lived this many seconds had started well: its next end is the first again."""
 MAX_QUICK_ENDS = 4
 START_DEADLINE = 120.0
 STOP_DEADLINE = 15.0
+TRACKER_STOP_DEADLINE = 15.0
 
 Report = Callable[[State, str], None]
 """Called at every change with the new state and a sentence about it."""
@@ -35,9 +36,9 @@ Report = Callable[[State, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A broker's process is gone."""
+    """A child's process is gone."""
 
-    node: int
+    seat: Seat
     code: int
 
 
@@ -49,53 +50,49 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepsTime:
+    """The tracker has acted on its first batch."""
+
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Someone wants the runtime to end."""
 
     why: str
 
 
-@dataclass(slots=True)
-class Seat:
-    """One broker's place, taken by one process after the other."""
-
-    node: Node
-    process: subprocess.Popen[bytes] | None = None
-    identity: ProcessId | None = None
-    started: float = 0.0
-    restarts: int = 0
-    quick_ends: int = 0
-    due: float | None = None
+Event = Ended | Ready | KeepsTime | Stop
 
 
-def backoff(quick_ends: int) -> float:
-    """Seconds to wait before the next start."""
-    return min(0.5 * 2.0 ** (quick_ends - 1), 10.0)
-
-
-@dataclass(slots=True)
 class Supervisor:
-    """Runs the brokers of one kit until told to stop."""
+    """Runs the brokers of one kit, and their tracker, until told to stop."""
 
-    kit: Kit
-    report: Report
-    phase: Phase = "starting"
-    starts: int = 0
-    seats: dict[int, Seat] = field(init=False)
-    events: queue.SimpleQueue[Ended | Ready | Stop] = field(default_factory=queue.SimpleQueue)
-    stopping: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        self.seats = {node.id: Seat(node) for node in self.kit.layout.nodes}
+    def __init__(self, kit: Kit, wanted: Wanted, report: Report) -> None:
+        self.kit = kit
+        self.wanted = wanted
+        self.report = report
+        self.phase: Phase = "starting"
+        self.starts = 0
+        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.stopping = threading.Event()
+        self.brokers = [Seat(Broker(kit, node)) for node in kit.layout.nodes]
+        self.tracker: Seat | None = None
+        """Taken when the brokers take messages for the first time."""
+        self.keeps_time = False
+        self.note = "" if wanted.tracker else "the runtime was started without one"
 
     def run(self) -> None:
         """Return after an orderly stop; raise when the brokers cannot be kept running."""
         self.kit.home.failure.unlink(missing_ok=True)
         with self._signals():
             try:
-                for seat in self.seats.values():
+                for seat in self.brokers:
                     self._start(seat)
-                self._changed("starting", f"starting {len(self.seats)} broker(s)")
+                if self.wanted.parent:
+                    self._thread(self._outlive_not, self.wanted.parent)
+                self._changed("starting", f"starting {len(self.brokers)} broker(s)")
                 self._watch(time.monotonic() + START_DEADLINE)
             except RuntimeFailed as failure:
                 files.write(self.kit.home.failure, str(failure))  # nobody may be looking now
@@ -108,23 +105,31 @@ class Supervisor:
             match self._next_event(deadline):
                 case Stop(why):
                     return self._changed("stopping", f"stopping: {why}")
-                case Ended(node, code):
-                    self._on_end(self.seats[node], code)
+                case Ended(seat, code):
+                    self._on_end(seat, code)
                 case Ready(starts) if starts == self.starts and self._complete():
-                    self._changed("running", f"ready at {self.kit.layout.bootstrap_servers}")
+                    self._on_ready()
                 case Ready():
                     pass  # a broker was started since, or ended: the next start probes again
+                case KeepsTime(pid):
+                    self._on_keeps_time(pid)
                 case None:
                     self._on_time(deadline)
 
-    def _next_event(self, deadline: float) -> Ended | Ready | Stop | None:
-        times = [seat.due for seat in self.seats.values() if seat.due is not None]
+    def _next_event(self, deadline: float) -> Event | None:
+        times = [seat.due for seat in self._seats() if seat.due is not None]
         if self.phase == "starting":
             times.append(deadline)
-        timeout = max(0.0, min(times) - time.monotonic()) if times else None
+        return self._event(min(times, default=None))
+
+    def _event(self, until: float | None) -> Event | None:
+        timeout = None if until is None else max(0.0, until - time.monotonic())
         with contextlib.suppress(queue.Empty):
             return self.events.get(timeout=timeout)
         return None
+
+    def _seats(self) -> list[Seat]:
+        return [*self.brokers, self.tracker] if self.tracker else self.brokers
 
     def _on_time(self, deadline: float) -> None:
         now = time.monotonic()
@@ -133,26 +138,86 @@ class Supervisor:
                 f"the broker(s) took no message within {START_DEADLINE:.0f} s: "
                 f"see {self.kit.home.logs}."
             )
-        for seat in self.seats.values():
+        for seat in self._seats():
             if seat.due is not None and seat.due <= now:
                 seat.restarts += 1
                 self._start(seat)
-                self._changed(self.phase, f"broker {seat.node.id} started again")
+                self._changed(self.phase, f"{seat.child.name} started again")
 
     def _start(self, seat: Seat) -> None:
-        seat.process = broker.spawn(self.kit, seat.node)
-        seat.identity = ProcessId.of(seat.process.pid)
-        seat.started, seat.due = time.monotonic(), None
-        self.starts += 1
-        self._thread(self._wait_for_end, seat.node.id, seat.process)
-        if self._complete():
-            self._thread(self._wait_until_ready, self.starts)
+        process = seat.start()
+        self._thread(self._wait_for_end, seat, process)
+        if seat is not self.tracker:
+            self.starts += 1
+            if self._complete():
+                self._thread(self._wait_until_ready, self.starts)
 
     def _complete(self) -> bool:
-        return all(seat.process for seat in self.seats.values())
+        return all(seat.process for seat in self.brokers)
 
-    def _wait_for_end(self, node: int, process: subprocess.Popen[bytes]) -> None:
-        self.events.put(Ended(node, process.wait()))
+    def _on_ready(self) -> None:
+        self._changed("running", f"ready at {self.kit.layout.bootstrap_servers}")
+        if self.wanted.tracker and not self.tracker:
+            self._start_tracker()
+
+    def _start_tracker(self) -> None:
+        """Nothing waits for it: the brokers take messages while Spark gets up."""
+        self.note = tracker.missing()
+        if self.note:
+            return self._changed(self.phase, f"no tracker: {self.note}")
+        servers = self.kit.layout.bootstrap_servers
+        child = Tracker(self.kit.home, servers, lambda pid: self.events.put(KeepsTime(pid)))
+        self.tracker = Seat(child)
+        self._start(self.tracker)
+        self._changed(self.phase, "starting the tracker")
+
+    def _on_keeps_time(self, pid: int) -> None:
+        if self.tracker and self.tracker.process and self.tracker.process.pid == pid:
+            self.keeps_time, self.note = True, ""
+            self._changed(self.phase, "the tracker keeps time")
+
+    def _on_end(self, seat: Seat, code: int) -> None:
+        how, said = seat.ended(code), seat.child.said()
+        if seat is self.tracker:
+            return self._on_tracker_end(seat, code, how)
+        if seat.quick_ends >= MAX_QUICK_ENDS:
+            raise RuntimeFailed(
+                f"{how}, the {seat.quick_ends}th quick end in a row; it said:\n{said}"
+            )
+        wait = seat.wait_for_restart()
+        phase: Phase = "starting" if self.phase == "starting" else "degraded"
+        self._changed(phase, f"{how}; starting it again in {wait:.1f} s; it said:\n{said}")
+
+    def _on_tracker_end(self, seat: Seat, code: int, how: str) -> None:
+        """The brokers go on without it, and it is never given up unless another one has its job."""
+        self.keeps_time = False
+        if code == tracker.SUPERSEDED:
+            self.note = f"{how}: another tracker has taken over, so it is not started again"
+        else:
+            wait = seat.wait_for_restart()
+            self.note = f"{how}; starting it again in {wait:.1f} s; it said:\n{seat.child.said()}"
+        self._changed(self.phase, self.note)
+
+    def _changed(self, phase: Phase, news: str) -> None:
+        self.phase = phase
+        layout = self.kit.layout
+        brokers = tuple(
+            BrokerState(node.id, node.port, seat.identity, seat.restarts)
+            for node, seat in zip(layout.nodes, self.brokers, strict=True)
+        )
+        state = State(
+            ProcessId.mine(), phase, layout.bootstrap_servers, brokers, self._tracker_state()
+        )
+        files.write(self.kit.home.state, state)
+        self.report(state, news)
+
+    def _tracker_state(self) -> TrackerState:
+        identity = self.tracker.identity if self.tracker else None
+        restarts = self.tracker.restarts if self.tracker else 0
+        return TrackerState(self.wanted.tracker, identity, self.keeps_time, restarts, self.note)
+
+    def _wait_for_end(self, seat: Seat, process: subprocess.Popen[bytes]) -> None:
+        self.events.put(Ended(seat, children.wait(process)))
 
     def _wait_until_ready(self, starts: int) -> None:
         layout = self.kit.layout
@@ -161,46 +226,39 @@ class Supervisor:
                 return self.events.put(Ready(starts))
             self.stopping.wait(0.1)
 
+    def _outlive_not(self, parent: ProcessId) -> None:
+        while parent.alive():
+            if self.stopping.wait(1.0):
+                return
+        self.events.put(Stop(f"process {parent.pid}, for which it was started, is gone"))
+
     def _thread(self, target: Callable[..., None], *args: object) -> None:
         threading.Thread(target=target, args=args, daemon=True).start()
 
-    def _on_end(self, seat: Seat, code: int) -> None:
-        lived = time.monotonic() - seat.started
-        pid = seat.identity.pid if seat.identity else 0
-        seat.process = seat.identity = None
-        seat.quick_ends = 1 if lived >= STEADY else seat.quick_ends + 1
-        name = f"broker {seat.node.id} (pid {pid}) {broker.how_it_ended(code)}"
-        tail = broker.last_lines(self.kit.home, seat.node.id)
-        if seat.quick_ends >= MAX_QUICK_ENDS:
-            raise RuntimeFailed(
-                f"{name}, the {seat.quick_ends}th quick end in a row; it said:\n{tail}"
-            )
-        wait = backoff(seat.quick_ends)
-        seat.due = time.monotonic() + wait
-        phase: Phase = "starting" if self.phase == "starting" else "degraded"
-        self._changed(phase, f"{name}; starting it again in {wait:.1f} s; it said:\n{tail}")
-
-    def _changed(self, phase: Phase, news: str) -> None:
-        self.phase = phase
-        seats = self.seats.values()
-        brokers = tuple(BrokerState(s.node.id, s.node.port, s.identity, s.restarts) for s in seats)
-        servers = self.kit.layout.bootstrap_servers
-        state = State(ProcessId.mine(), phase, servers, brokers)
-        files.write(self.kit.home.state, state)
-        self.report(state, news)
-
     def _stop_all(self) -> None:
         self.stopping.set()
-        running = [seat.process for seat in self.seats.values() if seat.process]
-        for process in running:
-            process.terminate()
-        deadline = time.monotonic() + STOP_DEADLINE
-        for process in running:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(0.0, deadline - time.monotonic()))
-        for process in running:
-            process.kill()
-            process.wait()
+        if self.tracker:
+            # Before the brokers, without which it cannot end what it has begun. One that has not
+            # begun need not be waited for.
+            self._end([self.tracker], TRACKER_STOP_DEADLINE if self.keeps_time else 2.0)
+        self._end(self.brokers, STOP_DEADLINE)
+
+    def _end(self, seats: list[Seat], patience: float) -> None:
+        for seat in seats:
+            if seat.process:
+                seat.process.terminate()
+        self._wait_for_ends(seats, patience)
+        for seat in seats:
+            if seat.process:
+                seat.process.kill()
+        self._wait_for_ends(seats, patience)
+
+    def _wait_for_ends(self, seats: list[Seat], patience: float) -> None:
+        deadline = time.monotonic() + patience
+        while any(seat.process for seat in seats) and time.monotonic() < deadline:
+            match self._event(deadline):
+                case Ended(seat, code):
+                    seat.ended(code)
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

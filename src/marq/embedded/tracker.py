@@ -1,0 +1,83 @@
+"""The tracker as a child process: started beside the brokers, its log kept small, heard when ready.
+
+It is another program to this package, `marq tracker`: nothing here knows Spark.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from marq.embedded import children, jars
+from marq.embedded.files import Home
+
+SUPERSEDED = 3
+"""Its exit code when another tracker has taken over: it must not be started again."""
+READY = b"marq: the tracker keeps time"
+LOG_LIMIT = 10 * 1024 * 1024
+
+
+def missing() -> str:
+    """Why no tracker can be started here; nothing if one can."""
+    if importlib.util.find_spec("pyspark") is None:
+        return "Spark is not installed: pip install 'marq[spark]', then marq down and marq up"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracker:
+    """The tracker of one runtime."""
+
+    home: Home
+    servers: str
+    on_ready: Callable[[int], None]
+    """Called with its pid when it keeps time, from another thread."""
+
+    @property
+    def name(self) -> str:
+        return "the tracker"
+
+    def spawn(self) -> subprocess.Popen[bytes]:
+        # -P: what lies in the current directory must not shadow a module.
+        command = [sys.executable, "-P", "-m", "marq.cli", "tracker"]
+        options = ["--url", f"kafka://{self.servers}", "--checkpoint", str(self.home.tracker)]
+        process = children.spawn(
+            [*command, *options], _environment(), subprocess.PIPE, self.home.path
+        )
+        threading.Thread(target=self._listen, args=(process,), daemon=True).start()
+        return process
+
+    def said(self) -> str:
+        return "\n".join(children.tail(self.home.tracker_log, 8))
+
+    def _listen(self, process: subprocess.Popen[bytes]) -> None:
+        """Keep what it prints, and notice the one line that counts."""
+        assert process.stdout is not None
+        with process.stdout as printed:
+            for line in printed:
+                append(self.home.tracker_log, line)
+                if line.startswith(READY):
+                    self.on_ready(process.pid)
+
+
+def append(log: Path, line: bytes) -> None:
+    """Add a line to a log that never has more than the last and the one before."""
+    try:
+        if log.exists() and log.stat().st_size > LOG_LIMIT:
+            os.replace(log, log.with_name(log.name + ".1"))
+        with log.open("ab") as file:
+            file.write(line)
+    except OSError:
+        pass  # a full disk: it must be read on all the same, or the tracker would stand still
+
+
+def _environment() -> dict[str, str]:
+    """Not the settings of whoever happened to start the runtime: it is everyone's."""
+    others = {name: value for name, value in os.environ.items() if not name.startswith("MARQ_")}
+    return {**others, "MARQ_CACHE_DIR": str(jars.cache_directory())}
