@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -21,13 +23,23 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.Runtime
     runtime.stop()
 
 
+@dataclass(frozen=True)
+class Tracked:
+    """A broker and the tracker that keeps time on it."""
+
+    bootstrap_servers: str
+    tracker: TrackerProcess
+    checkpoint: Path
+
+
 @pytest.fixture(scope="session")
-def tracked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.Runtime]:
-    """A real broker and a tracker that keeps time on it; of its own, so that tests of what workers
-    do alone are not disturbed."""
+def tracked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracked]:
+    """A real broker with a tracker; of its own, so that tests of what workers do alone are not
+    disturbed. Whoever kills the tracker starts it again."""
     directory = tmp_path_factory.mktemp("tracked")
-    runtime = embedded.start(directory / "runtime")
-    with TrackerProcess(runtime.bootstrap_servers, directory / "checkpoint") as tracker:
+    checkpoint = directory / "checkpoint"
+    runtime = embedded.start(directory / "runtime", tracker=False, parent=os.getpid())
+    with TrackerProcess(runtime.bootstrap_servers, checkpoint) as tracker:
         tracker.wait_until_ready()
-        yield runtime
+        yield Tracked(runtime.bootstrap_servers, tracker, checkpoint)
     runtime.stop()
