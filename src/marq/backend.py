@@ -26,6 +26,10 @@ class Handing(Struct, frozen=True, gc=False):
     """Whether the lease is renewed while the process lives: for handlers, not for pull."""
     wanted: Any = None
     """The type payloads are decoded to."""
+    at_once: int | None = None
+    """So many of them in one call at most, where more are wanted as soon as may be."""
+    alone: bool | None = None
+    """True: one suspect, nothing else. False: no suspect. None: whatever comes, as for pull."""
 
 
 class Inbox(Protocol):
@@ -33,6 +37,10 @@ class Inbox(Protocol):
 
     def take(self, limit: int, wait_s: float, handing: Handing) -> list[Delivery[Any]]:
         """At most `limit` messages; waits at most `wait_s` for the first. Their leases start."""
+        ...
+
+    def suspects(self) -> int:
+        """Messages that wait to be handed out alone: one of them may have killed its process."""
         ...
 
     def close(self) -> None:

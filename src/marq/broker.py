@@ -103,8 +103,7 @@ class Broker:
 
         With `until_idle` it returns when nothing is ready and nothing runs.
         """
-        with self.worker(*queues) as worker:
-            worker.wait(until_idle=until_idle)
+        self.worker(*queues).run(until_idle)
 
     def worker(self, *queues: Queue[Any]) -> Worker:
         """A worker for these queues, to be entered: it works in the background meanwhile."""

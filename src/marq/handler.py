@@ -55,12 +55,14 @@ class Handler:
         """What the function is called with; `PayloadError` if a payload does not decode."""
         found: list[Any] = []
         for takes_delivery in self.takes:
-            values = deliveries if takes_delivery else [self._payload(d) for d in deliveries]
+            values = deliveries if takes_delivery else self._payloads(deliveries)
             found.append(values if self.batch else values[0])
         return found
 
-    def _payload(self, delivery: Delivery[Any]) -> Any:
-        return delivery.payload if self.wanted is None else delivery.payload_as(self.wanted)
+    def _payloads(self, deliveries: list[Delivery[Any]]) -> list[Any]:
+        if self.wanted is None:
+            return [delivery.payload for delivery in deliveries]
+        return [delivery.payload_as(self.wanted) for delivery in deliveries]
 
 
 def _parameters(function: Callable[..., Any], batch: bool) -> tuple[tuple[bool, ...], Any]:

@@ -1,280 +1,251 @@
-"""Runs one queue's handler: takes messages while there are free hands, settles what came of it."""
+"""Runs one queue's handler: its hands take messages for themselves and handle them."""
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import logging
 import threading
 import time
 from collections.abc import Callable
-from queue import SimpleQueue
-from typing import Any
+from itertools import count
 
 from marq.backend import Backend, Handing, Inbox
 from marq.core.duration import text
-from marq.errors import PayloadError, QueueError
+from marq.gate import Gate
 from marq.handler import Handler
-from marq.message import Delivery
+from marq.job import Deliveries, Job, give_back, settle
+from marq.loop import Loop
 
 log = logging.getLogger("marq.worker")
 
 BATCH = 500
 """Messages a batch handler is handed at most."""
-_TAKE_S = 0.1
-
-Deliveries = list[Delivery[Any]]
-
-
-class Job:
-    """One call of the handler."""
-
-    __slots__ = ("cancel", "deliveries", "started_ms")
-
-    def __init__(self, deliveries: Deliveries, started_ms: int) -> None:
-        self.deliveries = deliveries
-        self.started_ms = started_ms
-        self.cancel: Callable[[], object] = lambda: None
-        """Interrupts an async handler; a thread cannot be interrupted."""
+_TAKE_S, _LOOK_S = 0.1, 0.02
+_LEASE_MS = 30_000
 
 
 class Runner:
-    """One queue's messages and the hands that handle them."""
+    """One queue's messages and the hands that handle them.
 
-    def __init__(self, backend: Backend, name: str, inbox: Inbox, handler: Handler) -> None:
+    A hand is a thread that takes a message and runs the handler, again and again: nothing is
+    passed from thread to thread. There are as many as are busy and one that waits, up to the
+    handler's concurrency. Async handlers run on a loop; they have one hand, which starts them.
+    """
+
+    def __init__(
+        self, backend: Backend, name: str, inbox: Inbox, handler: Handler, gate: Gate
+    ) -> None:
         self.name = name
         self.failure: BaseException | None = None
         self._backend = backend
         self._inbox = inbox
         self._handler = handler
-        self._handing = Handing(kept_alive=True, wanted=handler.wanted)
+        self._gate = gate
+        self._loop = Loop() if handler.is_async else None
+        self._most = 1 if handler.is_async else handler.concurrency
+        at_once = None if handler.is_async or handler.batch else 1
+        common = {"kept_alive": True, "wanted": handler.wanted}
+        self._handing = Handing(**common, at_once=at_once, alone=False)
+        self._handing_alone = Handing(**common, at_once=1, alone=True)
+        self._changed = threading.Condition()
         self._jobs: set[Job] = set()
-        self._free = threading.Condition()
-        self._stopping = False
-        self._rounds = 0
-        self._quiet_since: int | None = None
-        self._hands: _Threads | _Loop = (
-            _Loop(self._run_async) if handler.is_async else _Threads(self._run, handler.concurrency)
-        )
-        self._taker = threading.Thread(target=self._take, name=f"marq-{name}", daemon=True)
+        self._taking: set[int] = set()
+        """Hands that wait for messages, or have some and no job for them yet."""
+        self._rounds: dict[int, int] = {}
+        """By hand, how often it has taken."""
+        self._quiet_since: dict[int, int] | None = None
+        self._numbers = count()
+        self._stopping = threading.Event()
+        self._watch = threading.Thread(target=self._watch_over, name=f"marq-{name}", daemon=True)
+
+    def start(self) -> None:
+        self._watch.start()
+        self._add_hand()
 
     def idle(self) -> bool:
         """Whether nothing runs and nothing can; ask again until it is so.
 
         What is in flight and no job may be someone else's, or was taken this very moment: the
-        taker's next round tells.
+        hands' next rounds tell.
         """
-        rounds = self._rounds
-        stats = self._backend.counted(self.name)
+        rounds = dict(self._rounds)
+        stats = self._backend.stats(self.name)
         if self._jobs or (stats.ready and not self._paused()):
             self._quiet_since = None
         elif self._quiet_since is None:
             self._quiet_since = rounds
-        return self._quiet_since is not None and (not stats.in_flight or rounds > self._quiet_since)
+        return self._quiet_since is not None and (
+            not stats.in_flight or self._all_have_taken_since(self._quiet_since)
+        )
+
+    def _all_have_taken_since(self, rounds: dict[int, int]) -> bool:
+        return all(self._rounds.get(hand, was + 1) > was for hand, was in rounds.items())
 
     def _paused(self) -> bool:
         definition = self._backend.catalog().queue(self.name)
         return definition is not None and definition.paused
 
-    def start(self) -> None:
-        self._taker.start()
-
     def stop_taking(self) -> None:
-        with self._free:
-            self._stopping = True
-            self._free.notify_all()
+        self._stopping.set()
 
     def wait_until_taken(self, until: float) -> None:
         """Wait, to that (monotonic) time at most, until it takes no more."""
-        if self._taker.ident:
-            self._taker.join(max(0.0, until - time.monotonic()) + _TAKE_S)
+        self._wait_until(lambda: not self._taking, until + _TAKE_S)
 
     def drain(self, until: float) -> None:
         """Let handlers finish until that (monotonic) time; give back what still runs."""
-        with self._free:
-            self._free.wait_for(lambda: not self._jobs, max(0.0, until - time.monotonic()))
-            left = list(self._jobs)
-        for job in left:
-            _settle(job.deliveries, _give_back)
-            job.cancel()
-        self._hands.close()
+        self._wait_until(lambda: not self._jobs, until)
+        for job in list(self._jobs):
+            settle(job.deliveries, give_back)
+            job.interrupt()
+        if self._loop is not None:
+            self._loop.close()
+
+    def _wait_until(self, true: Callable[[], bool], until: float) -> None:
+        with self._changed:
+            while not true() and time.monotonic() < until:
+                self._changed.wait(_LOOK_S)  # not told of every change: that would need a lock
 
     def raise_failure(self) -> None:
         if self.failure is not None:
             raise self.failure
 
-    # Taking.
+    # Hands.
 
-    def _take(self) -> None:
+    def _add_hand(self) -> None:
+        with self._changed:
+            if len(self._rounds) >= self._most:
+                return
+            number = next(self._numbers)
+            self._rounds[number] = 0
+        name = f"marq-{self.name}-{number}"
+        # A daemon: a handler that hangs must not keep the process.
+        threading.Thread(target=self._work, args=(number,), name=name, daemon=True).start()
+
+    def _work(self, hand: int) -> None:
         try:
-            while not self._stopping:
-                self._end_overlong()
-                free = self._wait_for_a_free_hand()
-                if free:
-                    self._hand_over(free)
-                self._rounds += 1
+            while self._goes_on(hand):
+                if self._gate.enter():
+                    try:
+                        self._work_inside(hand)
+                    finally:
+                        self._gate.leave()
+                else:
+                    self._rounds[hand] += 1
         except BaseException as error:  # shown by whoever waits for the worker
             log.error("worker failed", extra={"queue": self.name}, exc_info=error)
             self.failure = error
+            self._stopping.set()
+        finally:
+            with self._changed:
+                self._rounds.pop(hand, None)
 
-    def _wait_for_a_free_hand(self) -> int:
-        with self._free:
-            free = self._handler.concurrency - len(self._jobs)
-            if free <= 0:
-                self._free.wait(_TAKE_S)
-            return max(0, free)
+    def _goes_on(self, hand: int) -> bool:
+        return hand in self._rounds and not self._stopping.is_set()
 
-    def _hand_over(self, free: int) -> None:
-        limit = BATCH if self._handler.batch else free
-        taken = self._inbox.take(limit, _TAKE_S, self._handing)
-        if self._stopping:
-            _settle(taken, _give_back)
-            return
-        for deliveries in [taken] if self._handler.batch and taken else [[d] for d in taken]:
-            job = Job(deliveries, self._backend.now_ms())
-            with self._free:
-                self._jobs.add(job)
-            self._hands.submit(job)
+    def _work_inside(self, hand: int) -> None:
+        """Take and handle until someone wants to be alone."""
+        while not self._gate.closed and self._goes_on(hand):
+            jobs = self._take(hand)
+            self._rounds[hand] += 1
+            if jobs:
+                self._handle(jobs)
+            else:
+                self._send_home_if_another_waits(hand)
+            if self._inbox.suspects():
+                self._run_suspect(hand)
 
-    def _end_overlong(self) -> None:
-        """A handler past its timeout has lost its messages; what it still does is ignored."""
-        limit_ms = self._backend.now_ms() - self._handler.timeout_ms
-        reason = f"timeout: the handler ran longer than {text(self._handler.timeout_ms)}"
-        with self._free:
-            overlong = [job for job in self._jobs if job.started_ms <= limit_ms]
-        for job in overlong:
-            if any(not delivery.settled for delivery in job.deliveries):
-                _settle(job.deliveries, lambda delivery: delivery.retry(None, reason))
-                job.cancel()
+    def _send_home_if_another_waits(self, hand: int) -> None:
+        with self._changed:
+            rounds = self._rounds[hand]
+            if self._taking:
+                del self._rounds[hand]
+            if not self._taking:  # it has just found work, and saw this one still here
+                self._rounds[hand] = rounds
 
-    # Running.
+    def _take(self, hand: int) -> list[Job]:
+        free = self._handler.concurrency - len(self._jobs)
+        if free > 0:
+            return self._begin(hand, self._handing, BATCH if self._handler.batch else free, _TAKE_S)
+        with self._changed:
+            self._changed.wait(_LOOK_S)
+        return []
+
+    def _begin(self, hand: int, handing: Handing, limit: int, wait_s: float) -> list[Job]:
+        """The jobs of what could be taken.
+
+        Without a lock, for this runs once a message: sets of threads' own things need none. What
+        was taken is always either being taken or a job.
+        """
+        jobs: list[Job] = []
+        self._taking.add(hand)
+        try:
+            taken = self._inbox.take(limit, wait_s, handing)
+            if taken and self._stopping.is_set():
+                settle(taken, give_back)
+            elif taken:
+                jobs = self._jobs_of(taken)
+                self._jobs.update(jobs)
+        finally:
+            self._taking.discard(hand)
+        if jobs and not self._taking and len(self._rounds) < self._most:
+            self._add_hand()
+        return jobs
+
+    def _jobs_of(self, taken: Deliveries) -> list[Job]:
+        now_ms = self._backend.now_ms()
+        if self._handler.batch:
+            return [Job(taken, now_ms)]
+        return [Job([delivery], now_ms) for delivery in taken]
+
+    def _handle(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            if self._loop is not None:
+                self._gate.bring_in()
+                self._loop.submit(job, self._run_async(job))
+            else:
+                self._run(job)
 
     def _run(self, job: Job) -> None:
         try:
-            wanted, arguments = self._decoded(job)
-            if wanted:
-                _refuse_awaitable(self._handler.function(*arguments))
-                _settle(wanted, _ack)
-        except BaseException as error:
-            self._failed(job, error)
+            job.run(self._handler, self.name)
         finally:
             self._done(job)
 
     async def _run_async(self, job: Job) -> None:
         try:
-            wanted, arguments = self._decoded(job)
-            if wanted:
-                await self._handler.function(*arguments)
-                _settle(wanted, _ack)
-        except BaseException as error:
-            self._failed(job, error)
+            await job.run_async(self._handler, self.name)
         finally:
             self._done(job)
-
-    def _decoded(self, job: Job) -> tuple[Deliveries, list[Any]]:
-        """What the handler can be called with; the rest is buried, never a crash loop."""
-        try:
-            return job.deliveries, self._handler.arguments(job.deliveries)
-        except PayloadError:
-            wanted = [delivery for delivery in job.deliveries if self._decodes(delivery)]
-            return wanted, self._handler.arguments(wanted) if wanted else []
-
-    def _decodes(self, delivery: Delivery[Any]) -> bool:
-        try:
-            self._handler.arguments([delivery])
-        except PayloadError as error:
-            reason = str(error)
-            _settle([delivery], lambda delivery: delivery.reject(reason))
-            return False
-        return True
-
-    def _failed(self, job: Job, error: BaseException) -> None:
-        reason = f"{type(error).__name__}: {error}"
-        log.warning("handler failed", extra={"queue": self.name}, exc_info=error)
-        _settle(job.deliveries, lambda delivery: delivery.retry(None, reason))
+            self._gate.leave()
 
     def _done(self, job: Job) -> None:
-        with self._free:
-            self._jobs.discard(job)
-            self._free.notify_all()
+        self._jobs.discard(job)
+        if self._loop is not None:
+            with self._changed:
+                self._changed.notify_all()
 
+    def _run_suspect(self, hand: int) -> None:
+        """It may have killed its process: it runs alone, so that it takes nobody with it."""
+        if not self._gate.close(self._lease_s(), self._stopping.is_set):
+            return
+        try:
+            jobs = self._begin(hand, self._handing_alone, 1, 0)
+            self._handle(jobs)
+            with self._changed:
+                self._changed.wait_for(lambda: not self._jobs.intersection(jobs))
+        finally:
+            self._gate.open()
 
-def _refuse_awaitable(result: object) -> None:
-    """Nothing of it has run yet: an ack now would lose the message."""
-    if inspect.iscoroutine(result):
-        result.close()
-    if inspect.isawaitable(result):
-        raise TypeError("the handler returned an awaitable: make it an async def itself")
+    def _lease_s(self) -> float:
+        definition = self._backend.catalog().of_topic(self.name)
+        return (definition.lease_ms if definition else _LEASE_MS) / 1_000
 
+    # Watching.
 
-def _ack(delivery: Delivery[Any]) -> None:
-    delivery.ack()
-
-
-def _give_back(delivery: Delivery[Any]) -> None:
-    delivery.give_back()
-
-
-def _settle(deliveries: Deliveries, verdict: Callable[[Delivery[Any]], object]) -> None:
-    """Settle what the handler left unsettled; what is lost already comes back by itself."""
-    for delivery in deliveries:
-        if not delivery.settled:
-            try:
-                verdict(delivery)
-            except QueueError as error:  # of a handler's thread nothing else may come of it
-                log.warning(
-                    "not settled", extra={"message_id": delivery.message_id}, exc_info=error
-                )
-
-
-class _Threads:
-    """Daemon threads, made as they are needed: a handler that hangs must not keep the process."""
-
-    def __init__(self, run: Callable[[Job], None], most: int) -> None:
-        self._run = run
-        self._most = most
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
-        self._threads: list[threading.Thread] = []
-        self._open = 0
-        """Jobs that wait or run: none of them waits for another while there may be more threads."""
-        self._lock = threading.Lock()
-
-    def submit(self, job: Job) -> None:
-        with self._lock:
-            self._open += 1
-            if len(self._threads) < min(self._open, self._most):
-                thread = threading.Thread(target=self._work, name="marq-handler", daemon=True)
-                self._threads.append(thread)
-                thread.start()
-        self._jobs.put(job)
-
-    def _work(self) -> None:
-        while job := self._jobs.get():
-            self._run(job)
-            with self._lock:
-                self._open -= 1
-
-    def close(self) -> None:
-        for _ in self._threads:
-            self._jobs.put(None)
-
-
-class _Loop:
-    """One event loop in a thread, for all async handlers of a queue."""
-
-    def __init__(self, run: Callable[[Job], Any]) -> None:
-        self._run = run
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="marq-loop", daemon=True
-        )
-        self._thread.start()
-
-    def submit(self, job: Job) -> None:
-        job.cancel = asyncio.run_coroutine_threadsafe(self._run(job), self._loop).cancel
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
-        if not self._thread.is_alive():
-            self._loop.close()
+    def _watch_over(self) -> None:
+        reason = f"timeout: the handler ran longer than {text(self._handler.timeout_ms)}"
+        while not self._stopping.wait(_TAKE_S):
+            limit_ms = self._backend.now_ms() - self._handler.timeout_ms
+            for job in list(self._jobs):
+                if job.started_ms <= limit_ms:
+                    job.give_up(reason)

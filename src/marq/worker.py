@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from marq.backend import Backend
 from marq.errors import ConfigError
+from marq.gate import Gate
 from marq.queue import Queue
 from marq.runner import Runner
 
@@ -28,13 +29,24 @@ class Worker:
         self._backend = backend
         self._drain_s = drain_s
         self._queues = queues
-        self._queues = queues
-        self._runners = [_runner(backend, queue) for queue in queues]
+        gate = Gate()
+        self._runners = [_runner(backend, queue, gate) for queue in queues]
         self._stopping = threading.Event()
-        self._stopped = False
+        self._started = self._stopped = False
+
+    def run(self, until_idle: bool = False) -> None:
+        """Work until told to stop, as `wait`; then stop.
+
+        A signal counts from the start: one that comes before the first message drains, too.
+        """
+        with _Signals(self._stopping), self:
+            self._wait(until_idle)
 
     def start(self) -> None:
         """Start taking messages."""
+        if self._started or self._stopped:
+            raise ConfigError("a worker is started once: make another by broker.worker(...)")
+        self._started = True
         log.info("worker started", extra={"queues": [runner.name for runner in self._runners]})
         for runner in self._runners:
             runner.start()
@@ -42,10 +54,13 @@ class Worker:
     def wait(self, until_idle: bool = False) -> None:
         """Wait until the worker is told to stop; SIGTERM and SIGINT do, in the main thread."""
         with _Signals(self._stopping):
-            while not self._stopping.is_set() and not self._failed():
-                if until_idle and self._idle() and self._idle():
-                    return
-                self._stopping.wait(_LOOK_S)
+            self._wait(until_idle)
+
+    def _wait(self, until_idle: bool) -> None:
+        while not self._stopping.is_set() and not self._failed():
+            if until_idle and self._idle() and self._idle():
+                return
+            self._stopping.wait(_LOOK_S)
         for runner in self._runners:
             runner.raise_failure()
 
@@ -89,14 +104,14 @@ class Worker:
         self.stop()
 
 
-def _runner(backend: Backend, queue: Queue[Any]) -> Runner:
+def _runner(backend: Backend, queue: Queue[Any], gate: Gate) -> Runner:
     if not isinstance(queue, Queue):
         raise ConfigError(f"a worker runs queues, made by broker.queue(...), not {queue!r}")
     if queue.handling is None:
         raise ConfigError(
             f"queue {queue.name!r} has no handler: put @<the queue>.handler() on a function"
         )
-    return Runner(backend, queue.name, queue.inbox(), queue.handling)
+    return Runner(backend, queue.name, queue.inbox(), queue.handling, gate)
 
 
 class _Signals:

@@ -225,6 +225,23 @@ def test_a_second_signal_ends_what_does_not_finish(shop: Shop) -> None:
 
 
 @pytest.mark.e2e
+def test_a_second_ctrl_c_ends_a_process_that_works_in_place(shop: Shop) -> None:
+    shop.write(
+        "\norders.send(b'1')\norders.handling = None\n@orders.handler()\n"
+        "def hang(order: bytes):\n    charge(order)\n    time.sleep(600)\n"
+    )
+    with shop.worker() as process:
+        shop.wait_until_done(1)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)  # the first is heard, and the handler waited for
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+
+        assert process.wait(PATIENCE_S) == 130
+    assert "Traceback" not in shop.said
+
+
+@pytest.mark.e2e
 def test_children_drain_and_end_when_their_parent_is_killed(shop: Shop) -> None:
     shop.write()
     with shop.worker("--processes", "2") as process:

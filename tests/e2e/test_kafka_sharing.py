@@ -168,7 +168,7 @@ def test_a_worker_that_slept_through_its_leases_loses_them_and_hands_out_nothing
     assert not {event.message_id for event in late} & claimed, "stale messages were handed out"
     running = {e.message_id for e in sleeper.heard("begun") if e.at < thawed}
     running -= {e.message_id for e in sleeper.heard("acked") if e.at < thawed}
-    assert running and running <= sleeper.ids("lost")
+    assert running and eventually(lambda: running <= sleeper.ids("lost"))
     found = oracle.look(queue.name)
     assert not found.lost
     assert found.acked | found.open == sent | more

@@ -11,6 +11,8 @@ import pytest
 
 import marq
 from marq.core.marker import Action
+from marq.core.redelivery import AHEAD_MS
+from marq.kafka import room
 from tests.e2e.kafka_fixtures import Connect, NewQueue
 from tests.e2e.kafka_oracle import Oracle
 from tests.e2e.kafka_process import eventually
@@ -102,6 +104,39 @@ def test_a_delayed_message_does_not_keep_others_waiting(new_queue: NewQueue) -> 
     delivery.ack()
     for _ in range(3):
         take(queue).ack()
+
+
+def test_what_finds_no_room_to_wait_in_is_held_for_the_tracker(
+    new_queue: NewQueue, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "LATER", 2)
+    queue = new_queue(partitions=1)
+    for _ in range(5):
+        queue.send(b"later", delay="6s")
+    queue.send(b"now")
+
+    assert take(queue).payload == b"now"
+
+    def held() -> list[Any]:
+        return [part for part in oracle.parts(queue.name) if part.action is Action.REDELIVER]
+
+    assert eventually(lambda: sum(part.indexes.bit_count() for part in held()) == 3)
+    assert {(part.attempt, part.ahead_ms) for part in held()} == {(0, AHEAD_MS)}
+    assert [take(queue).payload for _ in range(2)] == [b"later"] * 2
+
+
+def test_a_retry_that_finds_no_room_to_wait_in_is_held_for_the_tracker(
+    new_queue: NewQueue, oracle: Oracle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "LATER", 0)
+    queue = new_queue()
+    queue.send(b"1")
+
+    take(queue).retry("1s").result(10)
+
+    (part,) = oracle.parts(queue.name)
+    assert (part.action, part.attempt, part.ahead_ms) == (Action.REDELIVER, 1, AHEAD_MS)
+    assert queue.receive(1, "2s") == []
 
 
 @pytest.mark.parametrize("delay", ["300ms", "1500ms"])

@@ -15,6 +15,7 @@ import pytest
 import marq
 from marq import testing
 from marq.backend import Handing, Inbox
+from marq.runner import Runner
 
 
 def test_until_idle_everything_that_is_ready_is_handled(marq_broker: marq.Broker) -> None:
@@ -41,7 +42,7 @@ class SlowInbox:
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
-        self.close = inbox.close
+        self.close, self.suspects = inbox.close, inbox.suspects
 
     def take(self, limit: int, wait_s: float, handing: Handing) -> list[marq.Delivery[Any]]:
         found = self._inbox.take(limit, wait_s, handing)
@@ -122,6 +123,52 @@ def test_a_signal_ends_a_run_after_its_handlers(
     assert handled == [b"1"]
     assert orders.stats().ready == orders.stats().in_flight == 0
     assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_comes_while_a_worker_starts_is_heard(
+    marq_broker: marq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = marq_broker.queue("orders")
+    orders.handler()(lambda payload: None)
+    start = Runner.start
+
+    def start_late(runner: Runner) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        start(runner)
+
+    monkeypatch.setattr(Runner, "start", start_late)
+
+    marq_broker.run(orders)
+
+
+def test_a_second_signal_interrupts_a_worker_that_waits_for_its_handlers(
+    marq_broker: marq.Broker,
+) -> None:
+    orders = marq_broker.queue("orders")
+    go_on = threading.Event()
+
+    @orders.handler()
+    def handle(payload: bytes) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        while signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+        go_on.wait(30)
+
+    orders.send(b"1")
+    with pytest.raises(KeyboardInterrupt):
+        marq_broker.run(orders)
+    go_on.set()
+
+
+def test_a_worker_is_started_once(marq_broker: marq.Broker) -> None:
+    orders = marq_broker.queue("orders")
+    orders.handler()(lambda payload: None)
+    with marq_broker.worker(orders) as worker, pytest.raises(marq.ConfigError, match="once"):
+        worker.start()
+
+    with pytest.raises(marq.ConfigError, match="make another by broker.worker"):
+        worker.start()
 
 
 def test_a_run_ends_with_the_error_when_its_queue_is_deleted(marq_broker: marq.Broker) -> None:

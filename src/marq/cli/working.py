@@ -25,9 +25,9 @@ def work(wanted: list[str], started: Callable[[], None]) -> None:
     logs.show()
     worker = broker.worker(*queues)
     started()
-    with broker, worker:
+    with broker:
         try:
-            worker.wait()
+            worker.run()
         except ConfigError as error:  # it was right when it started
             raise QueueError(str(error)) from error
 

@@ -46,7 +46,8 @@ class BrokerClock:
 
     def now_ms(self) -> int:
         """The append time of a record written now; at most that. 0: no broker has answered."""
-        self._sampled.wait(FIRST_S)
+        if not self._sampled.is_set():
+            self._sampled.wait(FIRST_S)
         return self.known_ms() or 0
 
     def known_ms(self) -> int | None:

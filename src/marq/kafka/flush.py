@@ -11,12 +11,13 @@ from marq.kafka.live import Handout, as_mask
 class Item:
     """What one record says of one handout."""
 
-    __slots__ = ("begun", "ended", "handout", "receipt")
+    __slots__ = ("begun", "begun_taken", "ended", "handout", "receipt")
 
     def __init__(self, handout: Handout, ended: int, begun: bool, receipt: Answer[None]) -> None:
         self.handout = handout
         self.ended = ended
         self.begun = begun
+        self.begun_taken = handout.begun_taken
         self.receipt = receipt
 
 

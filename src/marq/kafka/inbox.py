@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from heapq import heappop, heappush
-from itertools import count, repeat
+from itertools import repeat
 from typing import Any
 
-from confluent_kafka import Message
-
 from marq.backend import Handing
-from marq.core import header, redelivery, settling
+from marq.core import redelivery
 from marq.core.catalog import QueueDefinition
-from marq.core.expiry import expired
-from marq.core.header import PLAIN, Meta
-from marq.core.marker import Action, Held
-from marq.core.redelivery import EXPIRED
-from marq.core.stored import Outgoing, is_void
+from marq.core.stored import Outgoing
 from marq.errors import QueueError
-from marq.kafka.answers import Answer
+from marq.kafka.begin import Handouts, begin, deliveries, hold_until_due, is_wanted, start
 from marq.kafka.delivery import KafkaDelivery
 from marq.kafka.live import Handout, LiveClaim
+from marq.kafka.open_handout import OPEN, OpenHandout
 from marq.kafka.record import stored
+from marq.kafka.room import Room, not_plain
 from marq.kafka.tickets import GIVE_BACK_S, Chunk, Terms, Ticket, mask_of, wait_for
 from marq.message import Delivery
 from marq.receipt import Receipt
 
 _LOOK_S = 0.5
-BEGIN_S = 5.0
-"""How long a hand-out waits for the log to take the begun of a later attempt."""
 
 
 class KafkaInbox:
@@ -51,20 +43,16 @@ class KafkaInbox:
         self.now_ms = now_ms
         self.write = write
         self.random = random
-        self.changed = threading.Condition()
-        self._chunks: deque[Chunk] = deque()
-        self._tickets: list[Ticket] = []
-        self._later: list[Ticket] = []
-        """Not yet due: a room of their own, so that they keep nobody waiting."""
-        self.arrival = count()
-        self.waiting = 0
-        """Messages in it that are due."""
+        lock = threading.RLock()
+        self.changed, self._arrived = threading.Condition(lock), threading.Condition(lock)
+        """What the pump waits for, and what takers do."""
+        self.room = Room()
+        self._open: OpenHandout | None = None
         self.taken_at = time.monotonic()
         self.takers = 0
         self.wanted = 0
         """Messages asked for by those who wait."""
-        self.taken = 0
-        """Messages handed out so far: what prefetching goes by."""
+        self._taken = 0
         self.starved = False
         """Whether someone waited for messages since the pump looked last."""
         self.failure: QueueError | None = None
@@ -74,48 +62,48 @@ class KafkaInbox:
 
     def add(self, live: LiveClaim) -> None:
         """Take in the messages of a committed claim."""
-        messages = live.messages
-        found = _not_plain(messages)
+        metas = not_plain(live.messages)
         with self.changed:
-            if len(found) < len(messages):
-                every = range(len(messages))
-                plain = [i for i in every if i not in found] if found else every
-                self._chunks.append(Chunk(live, plain, messages))
-            for index, meta in found.items():
-                self._add_ticket(live, index, meta)
-            self.waiting += len(messages) - len(found)
-            self._move_due(self.now_ms())
-            self.changed.notify_all()
+            now_ms = self.now_ms()
+            held = list(self.room.add(live, metas, now_ms))
+            self.room.move_due(now_ms)
+            self._arrived.notify(len(live.messages))
         live.messages = []  # handed out, they are the deliveries' own: what is done is let go
-
-    def _add_ticket(self, live: LiveClaim, index: int, meta: Meta) -> None:
-        message = live.messages[index]
-        due_ms = meta.due_at(message.timestamp()[1])
-        ticket = Ticket(due_ms, next(self.arrival), live, index, message, meta.attempt, None)
-        heappush(self._later, ticket)
-
-    @property
-    def later(self) -> int:
-        """Messages in it that are not yet due."""
-        return len(self._later)
-
-    def _move_due(self, now_ms: int) -> None:
-        while self._later and self._later[0].due_ms <= now_ms:
-            heappush(self._tickets, heappop(self._later))
-            self.waiting += 1
+        for ticket in held:
+            hold_until_due(self, ticket)
 
     # Handing out.
 
+    def take_open(self, handing: Handing) -> list[Delivery[Any]]:
+        """The next of the open handout: without a lock, for many threads take one by one."""
+        opened = self._open
+        delivery = opened.one(handing) if opened is not None else None
+        return [] if delivery is None else [delivery]
+
     def take(self, limit: int, wait_s: float, handing: Handing) -> list[Delivery[Any]]:
+        if found := self.take_open(handing):
+            return found
+        at_once = limit if handing.at_once is None else min(limit, handing.at_once)
+        with self.changed:
+            found, begun = self._take_now(at_once, handing)
+        if found:
+            return found + deliveries(begun) if begun else found
+        if begun:
+            return deliveries(begun)
+        return self._wait_and_take(at_once, limit, wait_s, handing)
+
+    def _wait_and_take(
+        self, at_once: int, limit: int, wait_s: float, handing: Handing
+    ) -> list[Delivery[Any]]:
         until = time.monotonic() + wait_s
         with self.wanting(limit):
             while True:
                 with self.changed:
-                    found, begun = self._take_now(limit, handing)
+                    found, begun = self._take_now(at_once, handing)
                     if not found and not begun and not self._wait(until):
                         return []
                 if found or begun:
-                    return found + self._begun(begun)
+                    return found + deliveries(begun)
 
     @contextmanager
     def wanting(self, limit: int = 0) -> Iterator[None]:
@@ -134,8 +122,8 @@ class KafkaInbox:
 
     def wait_for_first(self, timeout_s: float) -> None:
         """Wait until there is something, or there would be by now."""
-        with self.changed:
-            self.changed.wait_for(lambda: self.waiting or self.failure, timeout_s)
+        with self._arrived:
+            self._arrived.wait_for(lambda: self.room.waiting or self.failure, timeout_s)
 
     def _wait(self, until: float) -> bool:
         """Wait for something to change; False: it is time to give up."""
@@ -146,143 +134,113 @@ class KafkaInbox:
             return False
         self.starved = True
         left = min(left, _LOOK_S)  # paused, resumed, deleted: the catalog tells, nobody wakes us
-        if self._later:
-            left = min(left, max(0.001, (self._later[0].due_ms - self.now_ms()) / 1_000))
-        self.changed.wait(left)
+        if self.room.later:
+            left = min(left, max(0.001, (self.room.later[0].due_ms - self.now_ms()) / 1_000))
+        self._arrived.wait(left)
         return True
 
-    def _take_now(
-        self, limit: int, handing: Handing
-    ) -> tuple[list[Delivery[Any]], list[tuple[Handout, Ticket]]]:
+    @property
+    def waiting(self) -> int:
+        """Messages that could be handed out now."""
+        return self.room.waiting + self._joining()
+
+    @property
+    def taken(self) -> int:
+        """Messages handed out so far: what prefetching goes by."""
+        return self._taken - self._joining()
+
+    def _joining(self) -> int:
+        opened = self._open
+        return opened.left if opened is not None else 0
+
+    def suspects(self) -> int:
+        return len(self.room.suspects)
+
+    def _take_now(self, limit: int, handing: Handing) -> tuple[list[Delivery[Any]], Handouts]:
+        self._close_open()
         definition = self.definition()
         if definition.paused:
             return [], []
         now_ms = self.now_ms()
         lease_ms = definition.lease_ms if handing.lease_ms is None else handing.lease_ms
-        terms = Terms(lease_ms, handing.kept_alive, handing.wanted, now_ms)
-        begun: list[tuple[Handout, Ticket]] = []
+        terms = Terms(definition, lease_ms, handing.kept_alive, handing.wanted, now_ms)
+        begun: Handouts = []
         found: list[Delivery[Any]] = []
-        self._move_due(now_ms)
-        while self._tickets and len(begun) < limit:
-            self._begin_ticket(heappop(self._tickets), definition, terms, begun)
-        while self._chunks and len(found) + len(begun) < limit:
-            found += self._slice(limit - len(found) - len(begun), definition, terms)
-        self.waiting -= len(found)
-        self.taken += len(found) + len(begun)
+        self.room.move_due(now_ms)
+        while len(begun) < limit and (ticket := self.room.next_ticket(handing.alone)):
+            begun += begin(self, ticket, terms)
+        while self.room.chunks and len(found) + len(begun) < limit and not handing.alone:
+            found += self._slice(limit - len(found) - len(begun), terms, handing)
+        if found or begun:
+            self._taken += len(begun) + len(found)
+            self.taken_at = time.monotonic()
         return found, begun
 
-    def _slice(self, limit: int, definition: QueueDefinition, terms: Terms) -> list[Delivery[Any]]:
+    def _slice(self, limit: int, terms: Terms, handing: Handing) -> list[Delivery[Any]]:
         """The next plain messages of the first chunk."""
-        chunk = self._chunks[0]
-        live, start = chunk.live, chunk.next
-        indexes = chunk.indexes[start : start + limit]
-        messages = chunk.messages
-        chunk.next += len(indexes)
-        if chunk.next == len(chunk.indexes):
-            self._chunks.popleft()
+        chunk = self.room.chunks[0]
+        live, indexes = chunk.live, chunk.take(limit)
+        self.room.waiting -= len(indexes)
+        if chunk.is_empty:
+            self.room.chunks.popleft()
         if live.lapse_ms <= terms.now_ms:  # the process slept: someone else has them by now
-            self.waiting -= len(indexes)
             with live.lane.lock:
                 live.leave(len(indexes), unbegun=len(indexes))
             return []
-        purged_below = definition.purged.get(f"{self.queue}:{live.partition}", 0)
-        if definition.ttl_ms is not None or live.start < purged_below:
-            indexes = [i for i in indexes if self._wanted(live, i, messages[i], definition, terms)]
+        purged_below = terms.definition.purged.get(f"{self.queue}:{live.partition}", 0)
+        is_checked = terms.definition.ttl_ms is not None or live.start < purged_below
+        if is_checked:
+            indexes = [i for i in indexes if is_wanted(self, live, i, chunk.messages[i], terms)]
         if not indexes:
             return []
-        handout = self._handout(live, mask_of(indexes), len(indexes), 1, terms)
-        return list(map(KafkaDelivery, repeat(handout), indexes, _at(messages, indexes)))
+        handout = Handout(self, live, mask_of(indexes), len(indexes), 1)
+        start(handout, len(indexes), terms)
+        if handing.at_once == 1 and not is_checked and not chunk.is_empty:
+            self._open_more(handout, chunk, handing)
+        return list(map(KafkaDelivery, repeat(handout), indexes, chunk.at(indexes)))
 
-    def _handout(
-        self, live: LiveClaim, mask: int, number: int, attempt: int, terms: Terms
-    ) -> Handout:
-        handout = Handout(self, live, mask, number, attempt)
-        self._start(handout, number, terms)
-        return handout
-
-    def _start(self, handout: Handout, number: int, terms: Terms) -> None:
-        ahead_ms = settling.ahead_ms(terms.lease_ms, terms.kept_alive)
-        handout.lapse_ms = terms.now_ms + terms.lease_ms - ahead_ms
-        handout.wanted = terms.wanted
+    def _open_more(self, handout: Handout, chunk: Chunk, handing: Handing) -> None:
+        """Let the next ones of the chunk join the handout as they are taken."""
+        indexes = chunk.take(OPEN)
+        if chunk.is_empty:
+            self.room.chunks.popleft()
+        self.room.waiting -= len(indexes)
+        self._taken += len(indexes)
         with handout.lane.lock:
-            handout.claim.unbegun -= number
-            handout.start(terms.lease_ms, ahead_ms, terms.kept_alive)
+            handout.open += len(indexes)
+            handout.claim.unbegun -= len(indexes)
+        self._open = OpenHandout(handout, indexes, chunk.messages, handing)
 
-    def _begin_ticket(
-        self,
-        ticket: Ticket,
-        definition: QueueDefinition,
-        terms: Terms,
-        begun: list[tuple[Handout, Ticket]],
-    ) -> None:
-        live = ticket.live
-        self.waiting -= 1
-        lapse_ms = live.lapse_ms if ticket.begin_by_ms is None else ticket.begin_by_ms
-        if lapse_ms <= terms.now_ms:
-            with live.lane.lock:
-                live.leave(1, unbegun=1)
-            return  # the process slept, or the wait was too long: it comes back by itself
-        if not self._wanted(live, ticket.number, ticket.message, definition, terms, ticket):
-            self.waiting += 1
+    def _close_open(self) -> None:
+        """Put back what nobody has taken of it."""
+        opened, self._open = self._open, None
+        if opened is None or not (rest := opened.close()):
             return
-        handout = Handout(self, live, 1 << ticket.number, 1, ticket.attempt)
-        handout.begin_by_ms = ticket.begin_by_ms
-        if ticket.attempt > 1:
-            handout.begin = Answer(live.lane.waiting)
-        self._start(handout, 1, terms)
-        begun.append((handout, ticket))
-
-    def _begun(self, begun: list[tuple[Handout, Ticket]]) -> list[Delivery[Any]]:
-        """The deliveries whose begun the log took in time; a first attempt does not wait for it,
-        so that at most one delivery of a message can go uncounted."""
-        found: list[Delivery[Any]] = []
-        for handout, ticket in begun:
-            try:
-                if handout.begin is not None:
-                    handout.begin.result(BEGIN_S)
-            except (QueueError, TimeoutError):
-                with handout.lane.lock:  # not beaten, or it would be kept from everyone
-                    handout.leave(1)
-                    handout.claim.leave(1)
-                continue
-            found.append(KafkaDelivery(handout, ticket.number, ticket.message))
-        return found
-
-    def _wanted(
-        self,
-        live: LiveClaim,
-        index: int,
-        message: Any,
-        definition: QueueDefinition,
-        terms: Terms,
-        ticket: Ticket | None = None,
-    ) -> bool:
-        """Whether it is still to be handed out; purged and expired ones end here."""
-        record = stored(message)
-        void = is_void(record, definition.purged)
-        if not void and not expired(record, terms.now_ms, definition):
-            return True
-        self.waiting -= 1
-        handout = Handout(self, live, 0, 1, 1)
+        live = opened.handout.claim
+        self.room.chunks.appendleft(Chunk(live, rest, opened.messages))
+        self.room.waiting += len(rest)
+        self._taken -= len(rest)
         with live.lane.lock:
-            live.unbegun -= 1
-        if void or not definition.dead_letter:
-            handout.end(index)
-        else:
-            held = Held(live.claim.id, 1 << index, Action.BURY, reason=EXPIRED)
-            handout.hold(held, leaves=True)
-        return False
+            opened.handout.leave(len(rest))
+            live.unbegun += len(rest)
 
-    def add_again(self, ticket: Ticket) -> None:
+    def wait_for_due(self, ticket: Ticket) -> None:
+        """Hand it out (again) when it is due."""
         with self.changed:
-            heappush(self._later, ticket)
-            self.changed.notify_all()
+            self.room.wait(ticket)
+            self._arrived.notify()
 
     # Closing.
 
     def give_back_waiting(self) -> None:
-        """Give back what was not handed out."""
-        left = self._empty()
+        """Give back what was not handed out; nothing of it is beaten any more, so that what
+        cannot be given back comes back by itself."""
+        with self.changed:
+            self._close_open()
+            left = self.room.empty()
+        for ticket in left:
+            with ticket.live.lane.lock:
+                ticket.live.unbegun -= 1
         copies = [
             self.write(redelivery.given_back(stored(t.message), self.queue, t.attempt, t.due_ms))
             for t in left
@@ -292,46 +250,17 @@ class KafkaInbox:
             wait_for(copy, until)
             Handout(self, ticket.live, 0, 1, 1).end(ticket.number)
 
-    def _empty(self) -> list[Ticket]:
-        """Take everything out; nothing of it is beaten any more, so that what cannot be given
-        back comes back by itself."""
-        with self.changed:
-            left = [
-                Ticket(0, 0, chunk.live, i, chunk.messages[i], 1, None)
-                for chunk in self._chunks
-                for i in chunk.indexes[chunk.next :]
-            ]
-            left += self._tickets + self._later
-            self._chunks.clear()
-            self._tickets, self._later = [], []
-            self.waiting = 0
-        for ticket in left:
-            with ticket.live.lane.lock:
-                ticket.live.unbegun -= 1
-        return left
-
     def fail(self, error: QueueError) -> None:
         """Nothing more will come: whoever waits is told why."""
         with self.changed:
             self.failure = error
-            self.changed.notify_all()
+            self._wake_all()
 
     def close(self) -> None:
         with self.changed:
             self.closed = True
-            self.changed.notify_all()
+            self._wake_all()
 
-
-def _not_plain(messages: list[Any]) -> dict[int, Meta]:
-    """By index, what is said of messages that are not plain."""
-    if not any(map(Message.headers, messages)):
-        return {}
-    said = {i: tuple(headers) for i, m in enumerate(messages) if (headers := m.headers())}
-    metas = {i: header.split(headers)[0] for i, headers in said.items()}
-    return {i: meta for i, meta in metas.items() if meta != PLAIN}
-
-
-def _at(messages: list[Any], indexes: range | list[int]) -> list[Any]:
-    if isinstance(indexes, range):
-        return messages[indexes.start : indexes.stop]
-    return [messages[i] for i in indexes]
+    def _wake_all(self) -> None:
+        self.changed.notify_all()
+        self._arrived.notify_all()

@@ -72,7 +72,7 @@ class Handout:
         "begin",
         "begin_by_ms",
         "begun",
-        "begun_known",
+        "begun_taken",
         "claim",
         "clock",
         "dirty",
@@ -80,6 +80,7 @@ class Handout:
         "held",
         "inbox",
         "kept_alive",
+        "known",
         "lane",
         "lapse_ms",
         "last",
@@ -87,6 +88,7 @@ class Handout:
         "leaving",
         "open",
         "receipt",
+        "started",
         "taken",
         "wanted",
     )
@@ -107,8 +109,12 @@ class Handout:
         self.kept_alive = False
         self.begun = indexes
         """What is still to be written as begun."""
-        self.begun_known = False
-        """Whether the log took the begun in time: until then the pump lease counts."""
+        self.started: list[int] = []
+        """What was begun one by one since."""
+        self.begun_taken = 0
+        """How many of `started` are written."""
+        self.known = -1
+        """How many of them are known to be in the log; -1: not even `begun` is."""
         self.open = count
         self.ended: list[int] = []
         self.held: list[Held] = []
@@ -175,18 +181,37 @@ class Handout:
             self.lane.beat_within(lease_ms - ahead_ms)
         self.mark_dirty()
 
+    def start_one(self, index: int) -> None:
+        """Begin one more of its messages; without a lock, as `end`."""
+        self.started.append(index)
+        if not self.dirty:
+            self.mark_dirty()
+
+    @property
+    def begun_known(self) -> bool:
+        """Whether the log took all begun in time: until then the pump lease counts."""
+        return self.known >= len(self.started)
+
     def split(self, index: int, deadline_ms: int) -> Handout:
         """A handout of its own for one message, with a deadline at least this late."""
         lapse_ms = max(self.lapse_ms, deadline_ms - self.ahead_ms)
         with self.lane.lock:
-            bit = self.begun & 1 << index
-            self.begun &= ~bit
+            bit = self._unbegin(index)
             own = Handout(self.inbox, self.claim, bit, 1, self.attempt)
             own.lapse_ms, own.wanted = lapse_ms, self.wanted
-            own.begun_known, own.begin_by_ms = self.begun_known or not bit, self.begin_by_ms
+            own.known, own.begin_by_ms = -1 if bit else 0, self.begin_by_ms
             own.start(self.lease_ms, self.ahead_ms, self.kept_alive)
             self.leave(1)
         return own
+
+    def _unbegin(self, index: int) -> int:
+        """Let another handout write that it begun, if it is not written; the lock is held."""
+        bit = self.begun & 1 << index
+        self.begun &= ~bit
+        if index in self.started[self.begun_taken :]:
+            self.started.remove(index)
+            return 1 << index
+        return bit
 
     def leave(self, count: int) -> None:
         """That many of its messages are no longer its own; the lane's lock is held."""
@@ -203,7 +228,10 @@ class Handout:
 
     def begun_record(self, ended: int) -> Begun | None:
         """What of it is to be written as begun, without what has ended meanwhile."""
-        indexes, self.begun = self.begun & ~ended, 0
+        started = self.started[self.begun_taken :]
+        self.begun_taken += len(started)
+        indexes = (self.begun | (as_mask(started) if started else 0)) & ~ended
+        self.begun = 0
         if not indexes:
             return None
         return Begun(indexes, self.lease_ms, self.attempt, self.kept_alive, self.ahead_ms)

@@ -198,19 +198,19 @@ class Markers:
         for item in items:
             handout = item.handout
             in_time = at_ms is not None and handout.judge(at_ms)
-            if item.begun:
-                self._began(handout, at_ms)
+            self._began(item, at_ms)
             if item.ended:
                 with lane.lock:
                     settled(lane, handout, item.ended)
                 answer(item.receipt, handout, in_time)
 
-    def _began(self, handout: Handout, at_ms: int | None) -> None:
-        if at_ms is None or at_ms >= handout.begin_by():
+    def _began(self, item: Item, at_ms: int | None) -> None:
+        handout = item.handout
+        if at_ms is not None and (not item.begun or at_ms < handout.begin_by()):
+            handout.known = max(handout.known, item.begun_taken)
+        elif item.begun:
             handout.lapse_ms = 0  # it came too late: the message may be on its way elsewhere
-        else:
-            handout.begun_known = True
-        if handout.begin is not None:
+        if item.begun and handout.begin is not None:
             answer(handout.begin, handout, handout.begun_known)
 
     def _held(self, lane: Lane, items: list[Item], at_ms: int | None) -> None:

@@ -33,7 +33,7 @@ class Prefetch:
         """How many more messages to poll now."""
         self._adapt(inbox)
         wanted = min(max(self._limit, inbox.wanted), self._most)
-        return min(BATCH, wanted - inbox.waiting - in_flight, MOST - inbox.later)
+        return min(BATCH, wanted - inbox.waiting - in_flight)
 
     def polled(self, batch: list[Any]) -> None:
         """Learn how large messages are."""

@@ -19,22 +19,21 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from marq.core import claimed
 from marq.core.claimed import Runs
 from marq.core.marker import Claim, ClaimId, Source
-from marq.errors import ConfigError, NotConnected, QueueError
-from marq.kafka.clients import take
+from marq.errors import NotConnected, QueueError
 from marq.kafka.config import PUMP_LEASE_MS
 from marq.kafka.inbox import KafkaInbox
 from marq.kafka.live import LiveClaim
 from marq.kafka.markers import Markers
 from marq.kafka.prefetch import Prefetch
+from marq.kafka.reading import Identify, Reading
 from marq.kafka.segments import segments
 from marq.kafka.uncommitted import Uncommitted
 
@@ -55,13 +54,6 @@ _STALE = (
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.FENCED_INSTANCE_ID,
 )
-_GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID)
-_DENIED = (
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError._AUTHENTICATION,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-)
 
 
 class Pump:
@@ -70,7 +62,7 @@ class Pump:
     def __init__(
         self,
         queue: str,
-        identify: Callable[[], bytes | None],
+        identify: Identify,
         settings: dict[str, Any],
         markers: Markers,
         inbox: KafkaInbox,
@@ -78,19 +70,16 @@ class Pump:
     ) -> None:
         self.queue = queue
         self._identify = identify
-        """Asks the cluster for the topic's id; None: there is no such topic."""
-        self._topic_id = b""
-        self._settings = settings
+        self._settings = {**settings, "on_commit": self._committed}
         self._markers = markers
         self._inbox = inbox
         self._sequence = sequence
         self._prefetch = Prefetch()
-        self._consumer: Consumer | None = None
+        self._reading: Reading | None = None
+        """None: not in the group."""
         self._uncommitted = Uncommitted()
         self._answered = threading.Event()
         """Some claim was answered since the pump looked last."""
-        self._paused: bool | None = None
-        """Whether all our partitions are paused; None: some may be."""
         self._refused: KafkaError | None = None
         """Why the last commit failed: a rebalance may wait to be served."""
         self._looked_at = time.monotonic()
@@ -122,8 +111,8 @@ class Pump:
         try:
             while not self._stopping:
                 self._join_when_wanted()
-                if self._consumer is not None:
-                    self._pump()
+                if self._reading is not None:
+                    self._pump(self._reading)
         except QueueError as error:
             log.error("pump stopped", extra={"queue": self.queue, "error": str(error)})
             self._inbox.fail(error)
@@ -136,7 +125,7 @@ class Pump:
     # Joining and leaving the group.
 
     def _join_when_wanted(self) -> None:
-        if self._consumer is None:
+        if self._reading is None:
             with self._inbox.changed:
                 self._inbox.changed.wait_for(
                     lambda: self._inbox.takers or self._stopping, timeout=_IDLE_POLL_S
@@ -157,20 +146,14 @@ class Pump:
         return not inbox.takers and time.monotonic() - inbox.taken_at > IDLE_S
 
     def _join(self) -> None:
-        try:
-            found = self._identify()
-        except NotConnected:
-            return  # later, when a broker answers
-        if found is None:
-            raise self._deleted()
-        self._topic_id = found
-        self._consumer = Consumer({**self._settings, "on_commit": self._committed})
-        self._consumer.subscribe(
-            [self.queue], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
-        )
+        with contextlib.suppress(NotConnected):  # later, when a broker answers
+            self._reading = Reading(self.queue, self._identify, self._settings)
+            self._reading.consumer.subscribe(
+                [self.queue], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+            )
 
     def _leave(self) -> None:
-        if self._consumer is None:
+        if self._reading is None:
             return
         self._joined.clear()
         try:
@@ -181,14 +164,14 @@ class Pump:
         except QueueError as error:
             log.warning("not given back", extra={"queue": self.queue, "error": str(error)})
         finally:
-            consumer, self._consumer = self._consumer, None
-            consumer.close()
+            reading, self._reading = self._reading, None
+            reading.consumer.close()
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for place in partitions:
             self._uncommitted.assign(place.partition)
-        self._paused = None  # the new ones are not, the old ones may be
-        consumer.incremental_assign(partitions)
+        assert self._reading is not None
+        self._reading.assign(partitions)
         self._joined.set()
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -216,7 +199,7 @@ class Pump:
 
     # Polling and claiming.
 
-    def _pump(self) -> None:
+    def _pump(self, reading: Reading) -> None:
         room = self._prefetch.room(self._inbox, self._uncommitted.messages())
         # With no room there is no polling, and without polling an answer would not be heard.
         self._commit_answered(wait=room <= 0)
@@ -226,18 +209,11 @@ class Pump:
             return
         if room <= 0 and self._uncommitted.partitions:
             room = self._wait_for_room()
-        if room > 0:
-            self._resume()
-        else:
-            self._pause()
-        self._poll(max(1, room), _BUSY_POLL_S if in_flight else _IDLE_POLL_S)
-
-    def _poll(self, limit: int, patience_s: float) -> None:
-        assert self._consumer is not None
-        good = self._check(take(self._consumer, limit, patience_s))
-        if good:
-            self._prefetch.polled(good)
-            self._claim(good)
+        reading.pause(room <= 0)
+        batch = reading.poll(max(1, room), _BUSY_POLL_S if in_flight else _IDLE_POLL_S)
+        if batch:
+            self._prefetch.polled(batch)
+            self._claim(batch)
 
     def _wait_for_room(self) -> int:
         until = time.monotonic() + _FULL_S
@@ -249,17 +225,6 @@ class Pump:
                 self._inbox.changed.wait(0.01)
         return 0
 
-    def _pause(self) -> None:
-        """Fetch nothing more; polling goes on, for rebalances are served in it."""
-        if self._paused is not True and self._consumer is not None:
-            self._paused = True
-            self._consumer.pause(self._consumer.assignment())
-
-    def _resume(self) -> None:
-        if self._paused is not False and self._consumer is not None:
-            self._paused = False
-            self._consumer.resume(self._consumer.assignment())
-
     def _claim(self, batch: list[Any]) -> None:
         for partition, runs, messages in segments(batch):
             if partition not in self._uncommitted:
@@ -269,64 +234,16 @@ class Pump:
             self._markers.claim(live, self._answered.set)
 
     def _live(self, partition: int, runs: Runs, messages: list[Any]) -> LiveClaim:
+        assert self._reading is not None
         end = claimed.end(runs)
         claim = Claim(
             ClaimId(self._markers.worker, next(self._sequence)),
-            Source(self._topic_id, partition, self.queue, "", 0),
+            Source(self._reading.topic_id, partition, self.queue, "", 0),
             self._uncommitted.start(partition, runs[0][0], end),
             runs,
             PUMP_LEASE_MS,
         )
         return LiveClaim(claim, messages, end, self._markers.lane(self.queue, partition))
-
-    # Errors among the messages.
-
-    def _check(self, batch: list[Any]) -> list[Any]:
-        """The messages of a batch; what the consumer has to say otherwise is acted on."""
-        if not any(map(Message.error, batch)):
-            return batch
-        for message in batch:
-            if message.error() is not None:
-                self._failed(message)
-        return [message for message in batch if message.error() is None]
-
-    def _failed(self, message: Any) -> None:
-        error = message.error()
-        code = error.code()
-        if code in _DENIED:
-            raise ConfigError(f"the cluster refuses reading {self.queue!r}: {error.str()}")
-        if code in _GONE:
-            self._refuse_another_topic()
-        elif code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            self._refuse_another_topic()
-            self._go_to_start(message.partition())
-        else:
-            log.info("consumer", extra={"queue": self.queue, "error": error.str()})
-
-    def _refuse_another_topic(self) -> None:
-        """A queue created again is another source: claims under the old one's id would open
-        nothing, and what they commit would be lost. A broker may also not know it yet."""
-        with contextlib.suppress(NotConnected):
-            if self._identify() != self._topic_id:
-                raise self._deleted()
-
-    def _deleted(self) -> ConfigError:
-        return ConfigError(f"queue {self.queue!r} was deleted: its worker has nothing to do")
-
-    def _go_to_start(self, partition: int) -> None:
-        """Nothing unacked lies below the log's start: go on there, and say so."""
-        if self._consumer is None or partition not in self._uncommitted:
-            return
-        place = TopicPartition(self.queue, partition)
-        start, _ = self._consumer.get_watermark_offsets(place, timeout=10)
-        log.warning(
-            "no usable offset: starting at the log's start",
-            extra={"queue": self.queue, "partition": partition, "offset": start},
-        )
-        # Not by seek: librdkafka has stopped fetching it.
-        self._consumer.incremental_unassign([place])
-        self._consumer.incremental_assign([TopicPartition(self.queue, partition, start)])
-        self._paused = None
 
     # Committing.
 
@@ -346,17 +263,18 @@ class Pump:
         """A claim that failed voids the later ones."""
         self._uncommitted.void_from(failed)
         log.error("claim failed: polling it again", extra={"queue": self.queue})
-        assert self._consumer is not None
-        self._consumer.seek(TopicPartition(self.queue, failed.partition, failed.start))
+        assert self._reading is not None
+        self._reading.consumer.seek(TopicPartition(self.queue, failed.partition, failed.start))
 
     def _commit(self, ends: dict[int, int], wait: bool) -> None:
-        assert self._consumer is not None
+        assert self._reading is not None
+        consumer = self._reading.consumer
         offsets = [TopicPartition(self.queue, number, end) for number, end in ends.items()]
         try:
             if wait:
-                self._committed(None, self._consumer.commit(offsets=offsets, asynchronous=False))
+                self._committed(None, consumer.commit(offsets=offsets, asynchronous=False))
             else:
-                self._consumer.commit(offsets=offsets, asynchronous=True)
+                consumer.commit(offsets=offsets, asynchronous=True)
                 self._uncommitted.ask(ends)
         except KafkaException as error:
             self._committed(error.args[0], [])
@@ -376,8 +294,8 @@ class Pump:
     def _wait_after(self, refused: KafkaError) -> None:
         """A stale epoch or a broker that is away: again, while the partition is ours. A rebalance
         is served by polling, so go on there first."""
-        if refused.code() in _DENIED:
-            raise ConfigError(f"the cluster refuses commits for {self.queue!r}: {refused.str()}")
+        if self._reading is not None:
+            self._reading.refuse_if_denied(refused)
         if refused.code() not in _STALE:
             log.info("commit", extra={"queue": self.queue, "error": refused.str()})
         time.sleep(0.01)

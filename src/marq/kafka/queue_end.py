@@ -35,9 +35,13 @@ class QueueEnd:
     def __init__(self, pumps: Pumps, queue: str) -> None:
         self._pumps = pumps
         self._queue = queue
+        self._inbox: KafkaInbox | None = None
 
     def take(self, limit: int, wait_s: float, handing: Handing) -> list[Delivery[Any]]:
+        if self._inbox is not None and (found := self._inbox.take_open(handing)):
+            return found
         pump, inbox = self._pumps.pump(self._queue)
+        self._inbox = inbox
         if not pump.joined and inbox.failure is None:
             self._join(pump, inbox, limit)
         try:
@@ -52,6 +56,9 @@ class QueueEnd:
         with inbox.wanting(limit):
             if pump.wait_until_joined(self._pumps.connect_timeout_s):
                 inbox.wait_for_first(_FIRST_S)
+
+    def suspects(self) -> int:
+        return self._inbox.suspects() if self._inbox is not None else 0
 
     def close(self) -> None:
         self._pumps.close_pump(self._queue)

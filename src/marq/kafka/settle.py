@@ -23,7 +23,8 @@ def retry(handout: Handout, index: int, message: Any, verdict: Retry) -> Receipt
     if after_ms is None:
         after_ms = settling.backoff(attempt, definition, inbox.random())
     claim = handout.claim.claim.id
-    if inbox.closed or after_ms >= STRAIGHT_MS or attempt >= definition.max_attempts:
+    is_long = after_ms >= STRAIGHT_MS or inbox.room.is_full
+    if is_long or inbox.closed or attempt >= definition.max_attempts:
         held = settling.retried(claim, 1 << index, attempt, after_ms, verdict.reason, definition)
         return handout.hold(held, leaves=True)
     kept_ms = after_ms + definition.lease_ms
@@ -32,10 +33,10 @@ def retry(handout: Handout, index: int, message: Any, verdict: Retry) -> Receipt
     with handout.lane.lock:
         handout.claim.unbegun += 1
         handout.leave(1)
-    inbox.add_again(
+    inbox.wait_for_due(
         Ticket(
             due_ms=now_ms + after_ms,
-            arrival=next(inbox.arrival),
+            arrival=inbox.room.next_arrival(),
             live=handout.claim,
             number=index,
             message=message,

@@ -6,6 +6,7 @@ import time
 from typing import Any, NamedTuple
 
 from marq.core import bits
+from marq.core.catalog import QueueDefinition
 from marq.errors import NotConnected
 from marq.kafka.live import LiveClaim
 from marq.receipt import Receipt
@@ -13,17 +14,36 @@ from marq.receipt import Receipt
 GIVE_BACK_S = 30.0
 """How long giving back waits for the log to take a copy."""
 
+Indexes = range | list[int]
+
 
 class Chunk:
     """Plain messages of one claim, from `next` on."""
 
     __slots__ = ("indexes", "live", "messages", "next")
 
-    def __init__(self, live: LiveClaim, indexes: range | list[int], messages: list[Any]) -> None:
+    def __init__(self, live: LiveClaim, indexes: Indexes, messages: list[Any]) -> None:
         self.live = live
         self.indexes = indexes
         self.messages = messages
+        """All of the claim."""
         self.next = 0
+
+    def take(self, limit: int) -> Indexes:
+        """The indexes of the next messages."""
+        found = self.indexes[self.next : self.next + limit]
+        self.next += len(found)
+        return found
+
+    @property
+    def is_empty(self) -> bool:
+        return self.next >= len(self.indexes)
+
+    def at(self, indexes: Indexes) -> list[Any]:
+        """The messages at these indexes."""
+        if isinstance(indexes, range):
+            return self.messages[indexes.start : indexes.stop]
+        return [self.messages[i] for i in indexes]
 
 
 class Ticket(NamedTuple):
@@ -35,13 +55,15 @@ class Ticket(NamedTuple):
     number: int
     """Its index in the claim."""
     message: Any
-    attempt: int
-    begin_by_ms: int | None
+    attempt: int = 1
+    suspect: bool = False
+    begin_by_ms: int | None = None
 
 
 class Terms(NamedTuple):
     """How this hand-out goes."""
 
+    definition: QueueDefinition
     lease_ms: int
     kept_alive: bool
     wanted: Any
@@ -56,7 +78,7 @@ def wait_for(copy: Receipt[Any], until: float) -> None:
         raise NotConnected("not given back: no broker takes the copy") from None
 
 
-def mask_of(indexes: range | list[int]) -> int:
+def mask_of(indexes: Indexes) -> int:
     if isinstance(indexes, range):
         return bits.span(indexes.start, len(indexes))
     return bits.of(indexes)

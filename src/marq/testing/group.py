@@ -33,6 +33,10 @@ class Ticket(NamedTuple):
     def attempt(self) -> int:
         return self.stored.meta().attempt
 
+    @property
+    def suspect(self) -> bool:
+        return self.stored.meta().suspect
+
 
 class Group:
     """Everything the consumers of one queue share."""
@@ -45,22 +49,46 @@ class Group:
         self._arrival = count()
         self.positions = [0] * len(topic.partitions)
         self.room: list[Ticket] = []
+        self._alone: list[Ticket] = []
+        """Suspects that are due."""
         self._turn = 0
 
     def next_due_ms(self) -> int | None:
         return self.room[0].due_ms if self.room else None
 
     def hand_out(
-        self, limit: int, now_ms: int, queue: QueueDefinition, lease_ms: int, kept_alive: bool
+        self, limit: int, now_ms: int, queue: QueueDefinition, alone: bool | None
     ) -> list[Ticket]:
-        """At most `limit` messages that are due; their leases start."""
+        """At most `limit` messages that are due; see `Handing.alone`."""
         chosen: list[Ticket] = []
-        while len(chosen) < limit and (ticket := self._next(limit - len(chosen), now_ms)):
+        while len(chosen) < limit and (ticket := self._choose(limit, now_ms, alone)):
             if self._wanted(ticket, now_ms, queue):
                 chosen.append(ticket)
-        if chosen:
-            self._begin(chosen, lease_ms, kept_alive)
         return chosen
+
+    def _choose(self, limit: int, now_ms: int, alone: bool | None) -> Ticket | None:
+        if self._alone and alone is not False:
+            return self._alone.pop(0)
+        while alone is not True and (ticket := self._next(limit, now_ms)):
+            if alone is None or not ticket.suspect:
+                return ticket
+            self._alone.append(ticket)
+        return None
+
+    @property
+    def waiting(self) -> list[Ticket]:
+        """What is claimed and not handed out."""
+        return self.room + self._alone
+
+    def forget(self) -> None:
+        """Lose what is waiting, as a process that dies does."""
+        self.room.clear()
+        self._alone.clear()
+
+    @property
+    def suspects(self) -> int:
+        """Messages that wait to be handed out alone."""
+        return len(self._alone)
 
     def _next(self, limit: int, now_ms: int) -> Ticket | None:
         while not self.room or self.room[0].due_ms > now_ms:
@@ -115,23 +143,25 @@ class Group:
         self._tracker.append(redelivery.given_back(ticket.stored, self.queue))
         self.end(ticket)
 
-    def _begin(self, tickets: list[Ticket], lease_ms: int, kept_alive: bool) -> None:
+    def begin(self, tickets: list[Ticket], lease_ms: int, kept_alive: bool) -> None:
         ahead_ms = settling.ahead_ms(lease_ms, kept_alive)
         steps = tuple(
             Step(t.claim, 0, (Begun(t.bit, lease_ms, t.attempt, kept_alive, ahead_ms),))
             for t in tickets
         )
-        self._tracker.write(Progress(steps))
+        if steps:
+            self._tracker.write(Progress(steps))
 
     def close(self) -> None:
         """End what was not handed out: the queue is deleted."""
-        for ticket in self.room:
+        for ticket in self.waiting:
             self.end(ticket)
 
     def purge(self, queue: QueueDefinition) -> None:
         """Drop what a purge voided."""
-        void = [ticket for ticket in self.room if is_void(ticket.stored, queue.purged)]
-        self.room = [ticket for ticket in self.room if ticket not in void]
+        void = [ticket for ticket in self.waiting if is_void(ticket.stored, queue.purged)]
+        self.room = [ticket for ticket in self.waiting if ticket not in void]
+        self._alone.clear()
         heapify(self.room)
         for ticket in void:
             self.end(ticket)

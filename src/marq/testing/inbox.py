@@ -42,8 +42,13 @@ class MemoryInbox:
             return []
         lease_ms = definition.lease_ms if handing.lease_ms is None else handing.lease_ms
         group = memory.group(self._queue)
-        tickets = group.hand_out(limit, memory.log.now_ms, definition, lease_ms, handing.kept_alive)
+        limit = limit if handing.at_once is None else min(limit, handing.at_once)
+        tickets = group.hand_out(limit, memory.log.now_ms, definition, handing.alone)
+        group.begin(tickets, lease_ms, handing.kept_alive)
         return [MemoryDelivery(memory, group, ticket, handing.wanted) for ticket in tickets]
+
+    def suspects(self) -> int:
+        return self._memory.group(self._queue).suspects
 
     def _next_s(self) -> float:
         """How long until something happens by itself; a frozen clock only moves with a notice."""

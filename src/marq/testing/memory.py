@@ -194,7 +194,7 @@ class Memory:
 
     def _in_flight(self, topic: str) -> set[str]:
         group = self.group(topic)
-        waiting = {ticket.stored.address for ticket in group.room}
+        waiting = {ticket.stored.address for ticket in group.waiting}
         below = (
             stored.address
             for stored in group.topic
@@ -247,7 +247,7 @@ class Memory:
         with self.caught_up():
             self.tracker.worker = self.random.getrandbits(64)
             for group in self._groups.values():
-                group.room.clear()
+                group.forget()
 
     def close(self) -> None:
         with self.changed:

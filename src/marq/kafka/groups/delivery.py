@@ -33,17 +33,28 @@ class Tenant(Protocol):
 class GroupDelivery:
     """A message in the hands of its key's owner. Settle it: ack, nak or term."""
 
-    __slots__ = ("_decoded", "_message", "_stored", "_tenant", "attempt", "deadline_s", "settled")
+    __slots__ = (
+        "_decoded",
+        "_message",
+        "_stored",
+        "_tenant",
+        "attempt",
+        "deadline_s",
+        "offset",
+        "settled",
+    )
 
-    def __init__(self, tenant: Tenant, message: Any, attempt: int, deadline_s: float) -> None:
+    def __init__(self, tenant: Tenant, message: Any, attempt: int) -> None:
         self._tenant = tenant
         self._message = message
         self._stored: Stored | None = None
         self._decoded: Any = _UNDECODED
         self.attempt = attempt
         """Which delivery of the message this is, from 1."""
+        self.offset: int = message.offset()
+        """Its place in the group's partition: what it is acked as, once."""
         self.settled = False
-        self.deadline_s = deadline_s
+        self.deadline_s = 0.0
 
     @property
     def stored(self) -> Stored:
@@ -89,12 +100,6 @@ class GroupDelivery:
     def partition(self) -> int:
         """The group's partition the key belongs to."""
         return self._tenant.partition
-
-    @property
-    def offset(self) -> int:
-        """Its place there: what it was acked as, once."""
-        found: int = self._message.offset()
-        return found
 
     @property
     def fence(self) -> int:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from marq.kafka.clients import take
 from marq.kafka.groups.tenure import Tenure
@@ -51,7 +51,8 @@ class Fetcher:
             for number in gone:
                 del self._tenures[number]
             self._paused -= gone
-            consumer.incremental_unassign([TopicPartition(self._topic, p) for p in gone])
+            if gone:
+                consumer.incremental_unassign([TopicPartition(self._topic, p) for p in gone])
 
         self._commands.put(end)
 
@@ -65,6 +66,8 @@ class Fetcher:
             while self._obey(consumer):
                 if self._tenures:
                     self._fetch(consumer)
+        except KafkaException as error:
+            self.failed(f"{self._topic} cannot be read: {error}")
         finally:
             consumer.close()
 

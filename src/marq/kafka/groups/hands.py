@@ -59,5 +59,6 @@ class Hands:
         self._lane(partition).wake()
 
     def _moved(self) -> None:
-        for lane in list(self._lanes.values()):
-            lane.wake()
+        for lane in tuple(self._lanes.values()):
+            if lane.idle:
+                lane.wake()

@@ -48,6 +48,7 @@ class Instance:
         self._was_active = False
         self._chance = random.Random()
         self._candidate_ms = self._beat_ms = 0
+        self._looked_ms = 1 << 62
         self._error: BaseException | None = None
         self._over = threading.Event()
         self._changed = threading.Condition()
@@ -207,6 +208,11 @@ class Instance:
 
     def _look_for_work(self) -> None:
         now, watch = now_ms(), self._log.watch
+        lease_ms = self._performer.config.lease_ms
+        if now - self._looked_ms > lease_ms // 2:
+            # We were away ourselves: beats may wait in a socket that nobody has read yet.
+            self._candidate_ms = max(self._candidate_ms, now + lease_ms // 2)
+        self._looked_ms = now
         if self._state.is_candidate:
             self._performer.prepare()
             if now >= self._candidate_ms and not watch.is_live(self.member, now):

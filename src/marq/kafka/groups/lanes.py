@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from marq.core import header
+from marq.groups import routing
 from marq.groups.config import GroupConfig
 from marq.kafka.groups.delivery import GroupDelivery
 from marq.kafka.groups.owner import Owner
@@ -41,6 +42,8 @@ class Lane:
         """Handed out, handler returned, neither acked nor put back."""
         self._woken = threading.Event()
         self._closing = False
+        self.idle = False
+        """Whether it is worth being woken."""
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -59,9 +62,14 @@ class Lane:
 
     def _run(self) -> None:
         while not self._closing:
+            if self._serve_all():
+                continue
             self._woken.clear()
+            self.idle = True
+            # Once more: what happened before this was set has woken nobody.
             if not self._serve_all():
                 self._woken.wait(_IDLE_S)
+            self.idle = False
 
     def _serve_all(self) -> bool:
         """Whether there was anything to do."""
@@ -78,35 +86,34 @@ class Lane:
         return len(self._unsettled) < self._limit
 
     def _is_ready(self, tenure: Tenure) -> bool:
-        return bool(
-            tenure.inbox
-            and tenure.open
-            and not self._closing
-            and tenure.not_before_s <= time.monotonic()
-        )
+        if tenure.not_before_s and tenure.not_before_s <= time.monotonic():
+            tenure.not_before_s = 0.0
+        return bool(tenure.inbox and tenure.open and not tenure.not_before_s)
 
     def _turn(self, tenure: Tenure) -> None:
+        inbox = tenure.inbox
         for _ in range(_TURN):
-            if not self._is_ready(tenure) or (self._unsettled and not self._has_room()):
+            if self._closing or tenure.not_before_s or (self._unsettled and not self._has_room()):
                 return
             try:
-                message = tenure.inbox.popleft()
+                message = inbox.popleft()
             except IndexError:
-                return  # just stopped
+                return
             if message.error() is None:
                 self._hand_out(tenure, message)
             else:
                 tenure.reached(message.offset())
 
     def _hand_out(self, tenure: Tenure, message: Any) -> None:
-        if message.headers() and not self._is_due(tenure, message):
+        headers = message.headers()
+        if headers and routing.may_have_times(headers[0]) and not self._is_due(tenure, message):
             return
         attempt = tenure.attempts.get(message.offset(), 1) if tenure.attempts else 1
         if tenure.note is not None:
             attempt = self._first(tenure, message)
         if self._most and attempt > self._most:
             return self._bury(tenure, message, attempt - 1, f"max deliver ({self._most}) reached")
-        delivery = tenure.begin(message, attempt, self._owner.ack_wait_s)
+        delivery = tenure.begin(message, attempt)
         if delivery is not None:
             self._handle(tenure, delivery)
 
@@ -120,7 +127,7 @@ class Lane:
         tenure.attempts[message.offset()] = begun.begun
         if not self._most or begun.begun <= self._most:
             with contextlib.suppress(Superseded):  # then nothing is handed out any more
-                self._owner.recommit({tenure.partition: (tenure.watermark, begun.text)})
+                self._owner.note(tenure, begun.text)
         return begun.begun
 
     def _is_due(self, tenure: Tenure, message: Any) -> bool:
@@ -140,7 +147,7 @@ class Lane:
         return True
 
     def _bury(self, tenure: Tenure, message: Any, attempts: int, reason: str) -> None:
-        dead = GroupDelivery(tenure, message, attempts, 0.0)
+        dead = GroupDelivery(tenure, message, attempts)
         tenure.skip(message, self._owner.letter(dead, reason))
 
     def _handle(self, tenure: Tenure, delivery: GroupDelivery) -> None:
@@ -150,7 +157,7 @@ class Lane:
                 delivery.ack()
         except Exception as error:
             self._failed(delivery, error)
-        if not delivery.settled:
+        if not delivery.settled and not tenure.expire(delivery):
             self._unsettled.append((tenure, delivery))
 
     def _failed(self, delivery: GroupDelivery, error: Exception) -> None:

@@ -17,7 +17,7 @@ from marq.groups.protocol import proxy_hold
 from marq.groups.records import ConfigRecord, StepDown
 from marq.groups.table import Table
 from marq.kafka import config
-from marq.kafka.groups.clients import Cluster
+from marq.kafka.groups.clients import LARGEST, Cluster
 from marq.kafka.groups.log import GroupLog, now_ms
 from marq.kafka.groups.performer import fence
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from marq.kafka.backend import Kafka
 
 _COMPACTED = {"cleanup.policy": "compact"}
+_DATA = {**config.KEPT, "max.message.bytes": str(LARGEST)}
 
 
 class Manager:
@@ -105,7 +106,7 @@ class Manager:
             )
         topics = [(names.control, 1, config.LOGGED), (names.leases, 1, _COMPACTED)]
         if wanted.kind == "elastic":
-            topics.append((names.base, wanted.max_members, config.KEPT))
+            topics.append((names.base, wanted.max_members, _DATA))
         self._kafka.admin.create(topics, self.cluster.replicas)
         self._kafka.admin.wait_until_led(*(name for name, _, _ in topics))
 

@@ -65,7 +65,7 @@ class Owner:
         """Something is to be committed, and lanes may go on."""
         if not self._dirty.is_set():
             self._dirty.set()
-            self.moved()
+        self.moved()
 
     # Transactions.
 
@@ -74,6 +74,15 @@ class Owner:
         offsets = [TopicPartition(self._topic, p, at, note) for p, (at, note) in marks.items()]
         with self._lock:
             self._commit(offsets, [])
+
+    def note(self, tenure: Tenure, text: str) -> None:
+        """Write a note beside a tenure's offset. Not once the partition was let go: the offset is
+        another member's then, and this would set it back."""
+        with self._lock:
+            if tenure.closed:
+                raise Superseded("the partition was let go")
+            place = TopicPartition(self._topic, tenure.partition, tenure.watermark, text)
+            self._commit([place], [])
 
     def double_ack(self, tenure: Tenure, delivery: GroupDelivery, outputs: list[Outgoing]) -> None:
         """Commit through this message, with the outputs; return when it is a fact."""

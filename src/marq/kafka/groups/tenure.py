@@ -42,39 +42,41 @@ class Tenure:
         self._handed: dict[int, GroupDelivery] = {}
         """In order: what is not done, or done behind something that is not."""
         self._letters: list[tuple[int, Outgoing]] = []
-        self.changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0
 
     # For the lane.
 
-    def begin(self, message: Any, attempt: int, ack_wait_s: float) -> GroupDelivery | None:
+    def begin(self, message: Any, attempt: int) -> GroupDelivery | None:
         """Hand a message out; None if the partition is being given up."""
-        delivery = GroupDelivery(self, message, attempt, time.monotonic() + ack_wait_s)
-        with self.changed:
+        delivery = GroupDelivery(self, message, attempt)
+        with self._lock:
             if not self.open:
                 return None
-            self._handed[message.offset()] = delivery
+            self._handed[delivery.offset] = delivery
         return delivery
 
     @property
     def busy(self) -> bool:
         """Whether something handed out is not settled."""
-        with self.changed:
+        with self._lock:
             return any(not each.settled for each in self._handed.values())
 
     def skip(self, message: Any, letter: Outgoing | None) -> None:
         """Done without being handed out: a dead letter, or nothing."""
-        with self.changed:
+        with self._lock:
             if not self.open:
                 return
-            delivery = GroupDelivery(self, message, 0, 0.0)
-            self._handed[message.offset()] = delivery
+            delivery = GroupDelivery(self, message, 0)
+            self._handed[delivery.offset] = delivery
             self._done(delivery, letter)
         self._owner.dirty()
 
     def reached(self, end: int) -> None:
         """Nothing is left below `end`: what lies there are marks of transactions. It comes through
         the inbox, behind all messages below it, or it would ack one that is on its way out."""
-        with self.changed:
+        with self._lock:
             if self._handed or not self.open or end <= self.watermark:
                 return
             self.watermark = end
@@ -83,7 +85,7 @@ class Tenure:
     # For the handler.
 
     def ack(self, delivery: GroupDelivery) -> None:
-        with self.changed:
+        with self._lock:
             self._refuse(delivery)
             self._done(delivery)
         self._owner.dirty()
@@ -93,19 +95,19 @@ class Tenure:
 
     def term(self, delivery: GroupDelivery, reason: str) -> None:
         letter = self._owner.letter(delivery, reason)
-        with self.changed:
+        with self._lock:
             self._refuse(delivery)
             self._done(delivery, letter)
         self._owner.dirty()
 
     def nak(self, delivery: GroupDelivery, delay_ms: int, reason: str) -> None:
-        with self.changed:
+        with self._lock:
             self._refuse(delivery)
             self._put_back(delivery, delay_ms / 1_000)
         self._owner.moved()
 
     def in_progress(self, delivery: GroupDelivery) -> None:
-        with self.changed:
+        with self._lock:
             self._refuse(delivery)
             delivery.deadline_s = time.monotonic() + self._owner.ack_wait_s
 
@@ -129,14 +131,15 @@ class Tenure:
             self._letters.append((delivery.offset, letter))
         handed = self._handed
         while handed:
-            offset, first = next(iter(handed.items()))
-            if not first.settled:
+            offset = next(iter(handed))
+            if not handed[offset].settled:
                 break
             del handed[offset]
             self.watermark = offset + 1
         if self.attempts:
             self.attempts.pop(delivery.offset, None)
-        self.changed.notify_all()
+        if self._waiting:
+            self._changed.notify_all()
 
     def _put_back(self, delivery: GroupDelivery, delay_s: float) -> None:
         """With all behind it, so that nothing overtakes it: their deliveries are void."""
@@ -147,13 +150,16 @@ class Tenure:
         self.inbox.extendleft(each._message for each in reversed(again))
         self.attempts[at] = delivery.attempt + 1
         self.not_before_s = time.monotonic() + delay_s
-        self.changed.notify_all()
+        self._changed.notify_all()
 
     def expire(self, delivery: GroupDelivery) -> bool:
-        """Put back what was not settled in time; whether it is no longer open."""
-        with self.changed:
+        """Put back what was not settled in time; whether it is no longer open. The time starts when
+        its handler has returned: while that runs, nobody else could have the message."""
+        with self._lock:
             if delivery.settled or self.closed or self._handed.get(delivery.offset) is not delivery:
                 return True
+            if not delivery.deadline_s:
+                delivery.deadline_s = time.monotonic() + self._owner.ack_wait_s
             if time.monotonic() < delivery.deadline_s:
                 return False
             self._put_back(delivery, 0.0)
@@ -163,17 +169,19 @@ class Tenure:
 
     def wait_for_turn(self, delivery: GroupDelivery) -> None:
         """Wait until all before it is done; from then on it does not expire."""
-        with self.changed:
+        with self._lock:
             while True:
                 self._refuse(delivery)
                 if next(iter(self._handed)) == delivery.offset:
                     delivery.deadline_s = math.inf
                     return
-                self.changed.wait(0.1)
+                self._waiting += 1
+                self._changed.wait(0.1)
+                self._waiting -= 1
 
     def finish(self, delivery: GroupDelivery) -> None:
         """It was committed."""
-        with self.changed:
+        with self._lock:
             self._done(delivery)
             self.committed = max(self.committed, delivery.offset + 1)
 
@@ -183,23 +191,23 @@ class Tenure:
 
     def commits(self, watermark: int) -> None:
         """All below was committed."""
-        with self.changed:
+        with self._lock:
             self._letters = [each for each in self._letters if each[0] >= watermark]
             self.committed = max(self.committed, watermark)
             self.last_commit_s = time.monotonic()
 
     def stop(self) -> None:
         """Hand out nothing more."""
-        with self.changed:
+        with self._lock:
             self.open = False
             self.inbox.clear()
 
     def close(self) -> None:
         """Take no more acks."""
-        with self.changed:
+        with self._lock:
             self.open, self.closed = False, True
             self.inbox.clear()
-            self.changed.notify_all()
+            self._changed.notify_all()
 
 
 def fenced(delivery: GroupDelivery) -> Fenced:

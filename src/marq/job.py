@@ -1,0 +1,106 @@
+"""One call of a handler, and what comes of its messages."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable
+from operator import methodcaller
+from typing import Any
+
+from marq.errors import PayloadError, QueueError
+from marq.handler import Handler
+from marq.message import Delivery
+
+log = logging.getLogger("marq.worker")
+
+Deliveries = list[Delivery[Any]]
+
+ack = methodcaller("ack")
+give_back = methodcaller("give_back")
+
+
+class Job:
+    """One call of the handler."""
+
+    __slots__ = ("cancel", "deliveries", "started_ms")
+
+    def __init__(self, deliveries: Deliveries, started_ms: int) -> None:
+        self.deliveries = deliveries
+        self.started_ms = started_ms
+        self.cancel: Callable[[], object] | None = None
+        """Interrupts an async handler; a thread cannot be interrupted."""
+
+    def run(self, handler: Handler, queue: str) -> None:
+        """Call the handler: what it returns from is acked, what it fails with is retried."""
+        try:
+            wanted, arguments = self._decoded(handler)
+            if wanted:
+                _refuse_awaitable(handler.function(*arguments))
+                settle(wanted, ack)
+        except BaseException as error:
+            self._failed(queue, error)
+
+    async def run_async(self, handler: Handler, queue: str) -> None:
+        try:
+            wanted, arguments = self._decoded(handler)
+            if wanted:
+                await handler.function(*arguments)
+                settle(wanted, ack)
+        except BaseException as error:
+            self._failed(queue, error)
+
+    def _decoded(self, handler: Handler) -> tuple[Deliveries, list[Any]]:
+        """What the handler can be called with; the rest is buried, never a crash loop."""
+        try:
+            return self.deliveries, handler.arguments(self.deliveries)
+        except PayloadError:
+            wanted = [delivery for delivery in self.deliveries if _decodes(delivery, handler)]
+            return wanted, handler.arguments(wanted) if wanted else []
+
+    def _failed(self, queue: str, error: BaseException) -> None:
+        reason = f"{type(error).__name__}: {error}"
+        log.warning("handler failed", extra={"queue": queue}, exc_info=error)
+        settle(self.deliveries, lambda delivery: delivery.retry(None, reason))
+
+    def give_up(self, reason: str) -> None:
+        """It has run too long and lost its messages; what it still does is ignored."""
+        if any(not delivery.settled for delivery in self.deliveries):
+            settle(self.deliveries, lambda delivery: delivery.retry(None, reason))
+            self.interrupt()
+
+    def interrupt(self) -> None:
+        if self.cancel is not None:
+            self.cancel()
+
+
+def settle(deliveries: Deliveries, verdict: Callable[[Delivery[Any]], object]) -> None:
+    """Settle what the handler left unsettled; what is lost already comes back by itself."""
+    for delivery in deliveries:
+        if not delivery.settled:
+            try:
+                verdict(delivery)
+            except QueueError as error:  # of a handler's thread nothing else may come of it
+                log.warning(
+                    "not settled", extra={"message_id": delivery.message_id}, exc_info=error
+                )
+
+
+def _decodes(delivery: Delivery[Any], handler: Handler) -> bool:
+    try:
+        handler.arguments([delivery])
+    except PayloadError as error:
+        reason = str(error)
+        settle([delivery], lambda delivery: delivery.reject(reason))
+        return False
+    return True
+
+
+def _refuse_awaitable(result: object) -> None:
+    """Nothing of it has run yet: an ack now would lose the message."""
+    if result is None:
+        return
+    if inspect.iscoroutine(result):
+        result.close()
+    if inspect.isawaitable(result):
+        raise TypeError("the handler returned an awaitable: make it an async def itself")

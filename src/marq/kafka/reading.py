@@ -1,0 +1,102 @@
+"""A queue's topic as the pump reads it: polled, paused, and what goes wrong with it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from marq.errors import ConfigError, NotConnected
+from marq.kafka.clients import take
+
+log = logging.getLogger("marq.kafka")
+
+_GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID)
+_OFF_THE_LOG = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+_DENIED = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError._AUTHENTICATION,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+)
+
+Identify = Callable[[], bytes | None]
+"""Asks the cluster for the topic's id; None: there is no such topic."""
+
+
+class Reading:
+    """One consumer of one topic, from joining the group to leaving it."""
+
+    def __init__(self, queue: str, identify: Identify, settings: dict[str, Any]) -> None:
+        self._queue = queue
+        self._identify = identify
+        found = identify()
+        if found is None:
+            raise self._deleted()
+        self.topic_id = found
+        self.consumer = Consumer(settings)
+        self._paused: bool | None = None
+        """Whether all our partitions are paused; None: some may be."""
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        self._paused = None  # the new ones are not, the old ones may be
+        self.consumer.incremental_assign(partitions)
+
+    def poll(self, limit: int, patience_s: float) -> list[Any]:
+        """The next messages; what the consumer has to say otherwise is acted on."""
+        batch = take(self.consumer, limit, patience_s)
+        if not any(map(Message.error, batch)):
+            return batch
+        for message in batch:
+            if message.error() is not None:
+                self._failed(message)
+        return [message for message in batch if message.error() is None]
+
+    def pause(self, paused: bool) -> None:
+        """Fetch nothing more, or go on; polling goes on, for rebalances are served in it."""
+        if self._paused is not paused:
+            self._paused = paused
+            change = self.consumer.pause if paused else self.consumer.resume
+            change(self.consumer.assignment())
+
+    def refuse_if_denied(self, error: KafkaError) -> None:
+        if error.code() in _DENIED:
+            raise ConfigError(f"the cluster refuses reading {self._queue!r}: {error.str()}")
+
+    def _failed(self, message: Any) -> None:
+        error = message.error()
+        self.refuse_if_denied(error)
+        if error.code() in _GONE:
+            self._refuse_another_topic()
+        elif error.code() in _OFF_THE_LOG:
+            self._refuse_another_topic()
+            self._go_to_start(message.partition())
+        else:
+            log.info("consumer", extra={"queue": self._queue, "error": error.str()})
+
+    def _refuse_another_topic(self) -> None:
+        """A queue created again is another source: claims under the old one's id would open
+        nothing, and what they commit would be lost. A broker may also not know it yet."""
+        with contextlib.suppress(NotConnected):
+            if self._identify() != self.topic_id:
+                raise self._deleted()
+
+    def _deleted(self) -> ConfigError:
+        return ConfigError(f"queue {self._queue!r} was deleted: its worker has nothing to do")
+
+    def _go_to_start(self, partition: int) -> None:
+        """Nothing unacked lies below the log's start: go on there, and say so."""
+        if partition not in {place.partition for place in self.consumer.assignment()}:
+            return
+        place = TopicPartition(self._queue, partition)
+        start, _ = self.consumer.get_watermark_offsets(place, timeout=10)
+        log.warning(
+            "no usable offset: starting at the log's start",
+            extra={"queue": self._queue, "partition": partition, "offset": start},
+        )
+        # Not by seek: librdkafka has stopped fetching it.
+        self.consumer.incremental_unassign([place])
+        self.assign([TopicPartition(self._queue, partition, start)])

@@ -1,0 +1,103 @@
+"""Where the messages of an inbox wait: plain ones, those delivered before, and what is not due."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+from confluent_kafka import Message
+
+from marq.core import header
+from marq.core.header import PLAIN, Meta
+from marq.kafka.live import LiveClaim
+from marq.kafka.tickets import Chunk, Ticket
+
+LATER, LATER_BYTES = 20_000, 20 * 1_048_576
+"""So much waits here for its time at most; the rest waits in the log."""
+
+
+class Room:
+    """Messages that wait to be handed out; the inbox's lock is held by whoever uses it."""
+
+    def __init__(self) -> None:
+        self.chunks: deque[Chunk] = deque()
+        self.tickets: list[Ticket] = []
+        self.suspects: list[Ticket] = []
+        self.later: list[Ticket] = []
+        """Not yet due: apart, so that they keep nobody waiting."""
+        self._later_bytes = 0
+        self._arrival = count()
+        self.waiting = 0
+        """Messages in it that are due."""
+
+    def add(self, live: LiveClaim, metas: dict[int, Meta], now_ms: int) -> Iterator[Ticket]:
+        """Take in a claim's messages; yields those it has no room for."""
+        messages = live.messages
+        if len(metas) < len(messages):
+            every = range(len(messages))
+            plain = [i for i in every if i not in metas] if metas else every
+            self.chunks.append(Chunk(live, plain, messages))
+            self.waiting += len(plain)
+        for index, meta in metas.items():
+            message = messages[index]
+            due_ms = meta.due_at(message.timestamp()[1])
+            ticket = Ticket(
+                due_ms, self.next_arrival(), live, index, message, meta.attempt, meta.suspect
+            )
+            if due_ms > now_ms and self.is_full:
+                yield ticket
+            else:
+                self.wait(ticket)
+
+    def next_arrival(self) -> int:
+        return next(self._arrival)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more should wait here for their time."""
+        return len(self.later) >= LATER or self._later_bytes >= LATER_BYTES
+
+    def wait(self, ticket: Ticket) -> None:
+        """Let it wait for its time."""
+        heappush(self.later, ticket)
+        self._later_bytes += len(ticket.message)
+
+    def move_due(self, now_ms: int) -> None:
+        while self.later and self.later[0].due_ms <= now_ms:
+            ticket = heappop(self.later)
+            self._later_bytes -= len(ticket.message)
+            heappush(self.suspects if ticket.suspect else self.tickets, ticket)
+            self.waiting += 1
+
+    def next_ticket(self, alone: bool | None) -> Ticket | None:
+        """The next of those that are due; see `Handing.alone`."""
+        heap = self.suspects if alone or (alone is None and self.suspects) else self.tickets
+        if not heap:
+            return None
+        self.waiting -= 1
+        return heappop(heap)
+
+    def empty(self) -> list[Ticket]:
+        """Take everything out."""
+        left = [
+            Ticket(0, 0, chunk.live, i, chunk.messages[i])
+            for chunk in self.chunks
+            for i in chunk.indexes[chunk.next :]
+        ]
+        left += self.tickets + self.suspects + self.later
+        self.chunks.clear()
+        self.tickets, self.suspects, self.later = [], [], []
+        self.waiting = self._later_bytes = 0
+        return left
+
+
+def not_plain(messages: list[Any]) -> dict[int, Meta]:
+    """By index, what is said of messages that are not plain."""
+    if not any(map(Message.headers, messages)):
+        return {}
+    said = {i: tuple(headers) for i, m in enumerate(messages) if (headers := m.headers())}
+    metas = {i: header.split(headers)[0] for i, headers in said.items()}
+    return {i: meta for i, meta in metas.items() if meta != PLAIN}

@@ -1,0 +1,33 @@
+"""The event loop that a queue's async handlers run on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+from marq.job import Job
+
+_CLOSE_S = 5
+
+
+class Loop:
+    """One event loop in a thread, for all async handlers of a queue."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="marq-loop", daemon=True
+        )
+        self._thread.start()
+
+    def submit(self, job: Job, running: Coroutine[Any, Any, None]) -> None:
+        """Start it; the job can be interrupted from now on."""
+        job.cancel = asyncio.run_coroutine_threadsafe(running, self._loop).cancel
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CLOSE_S)
+        if not self._thread.is_alive():
+            self._loop.close()

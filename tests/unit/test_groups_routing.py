@@ -1,0 +1,97 @@
+"""Which messages go to a group, where, and as what."""
+
+from __future__ import annotations
+
+import pytest
+
+from marq.core import header
+from marq.core.header import Headers, Meta
+from marq.core.stored import Stored
+from marq.groups import routing
+from marq.groups.config import Filter, GroupConfig
+from marq.groups.names import GroupNames, group_names, of_topic
+
+TEN = GroupConfig(10)
+
+
+def stored(key: bytes | None = b"cust-42", headers: Headers = (), at_ms: int = 1_000) -> Stored:
+    return Stored("orders", 3, 7, at_ms, key, b"payload", headers)
+
+
+def test_a_copy_keeps_key_payload_headers_and_id() -> None:
+    copy = routing.routed(stored(headers=(("h", b"1"),)), TEN, "orders.group.g", {})
+
+    assert copy is not None
+    assert (copy.topic, copy.partition) == ("orders.group.g", 3)
+    assert (copy.key, copy.value) == (b"cust-42", b"payload")
+    meta, headers = header.split(copy.headers)
+    assert (meta.origin, meta.sent_ms, headers) == ("orders:3:7", 1_000, (("h", b"1"),))
+
+
+def test_a_delay_and_a_ttl_count_from_the_first_record() -> None:
+    sent = header.join(Meta(message_id="x", delay_ms=50, ttl_ms=90), ())
+    copy = routing.routed(stored(headers=sent), TEN, "t", {})
+
+    assert copy is not None
+    meta = header.split(copy.headers)[0]
+    assert (meta.message_id, meta.due_ms, meta.expires_ms) == ("x", 1_050, 1_090)
+    assert (meta.delay_ms, meta.ttl_ms) == (0, 0)
+
+
+def test_what_was_purged_is_not_copied() -> None:
+    assert routing.routed(stored(), TEN, "t", {"orders:3": 8}) is None
+    assert routing.routed(stored(), TEN, "t", {"orders:3": 7}) is not None
+
+
+def test_a_message_without_a_key_goes_where_the_empty_key_goes() -> None:
+    copy = routing.routed(stored(key=None), TEN, "t", {})
+
+    assert copy is not None
+    assert copy.partition == 1
+
+
+def test_with_filters_the_subject_decides() -> None:
+    config = GroupConfig(10, partitioning_filters=(Filter("*.x.*", (1, 2)),))
+    subject = (("marq-subject", b"cust1.x.eu"),)
+
+    copy = routing.routed(stored(headers=subject), config, "t", {})
+
+    assert copy is not None
+    assert copy.partition == 5
+    assert routing.routed(stored(), config, "t", {}) is None
+    assert routing.routed(stored(headers=(("marq-subject", b"y"),)), config, "t", {}) is None
+
+
+def test_what_was_copied_is_not_copied_again() -> None:
+    assert [routing.left_to_copy(offset, 5) for offset in (4, 5, 6)] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("meta", "found"),
+    [
+        (Meta(origin="o", sent_ms=1), False),
+        (Meta(message_id="x", origin="o", sent_ms=1), False),
+        (Meta(origin="o", sent_ms=1, due_ms=5), True),
+        (Meta(origin="o", sent_ms=1, expires_ms=5), True),
+        (Meta(origin="o", sent_ms=1, delay_ms=5), True),
+        (Meta(origin="o", sent_ms=1, ttl_ms=5), True),
+    ],
+)
+def test_a_header_without_times_is_known_by_its_first_bytes(meta: Meta, found: bool) -> None:
+    assert routing.may_have_times(header.join(meta, ())[0]) is found
+
+
+def test_other_headers_have_no_times() -> None:
+    assert not routing.may_have_times(("other", b"\1\2"))
+    assert not routing.may_have_times(("marq", None))
+
+
+def test_the_names_of_a_group() -> None:
+    names = group_names("shop.orders", "billing")
+
+    assert names.data("elastic") == "shop.orders.group.billing"
+    assert names.data("static") == "shop.orders"
+    assert names.producer("m1") == "marq.group.shop.orders.billing.m.m1"
+    assert names.copier(3) == "marq.group.shop.orders.billing.copy.3"
+    assert of_topic(names.control) == GroupNames("shop.orders", "billing")
+    assert of_topic(names.leases) is None
