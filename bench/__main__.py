@@ -1,4 +1,4 @@
-"""`make bench`: what `marq bench` measures, a plot, and the rates of the pure core.
+"""`make bench`: what `marq bench` measures, a plot, the rates of the pure core, and ordered groups.
 
 MESSAGES=100000 ROUNDS=3 make bench
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from bench import core_rates
+from bench import core_rates, groups
 
 from marq.bench.plan import Plan
 from marq.cli.bench import bench
@@ -25,6 +25,7 @@ def main(
     """Print the rates of the core, then the benchmark on a real broker."""
     core_rates.main()
     bench(messages, rounds, quick, plot_to=PLOT)
+    groups.main(quick)
 
 
 if __name__ == "__main__":

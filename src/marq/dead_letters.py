@@ -23,9 +23,9 @@ class DeadLetters(Queue[Any]):
     def __init__(self, backend: Backend, queue: str) -> None:
         super().__init__(backend, names.dead_letters(queue))
 
-    def list(self, limit: int = 100) -> list[DeadLetter]:
-        """The oldest dead letters; nothing changes."""
-        return [DeadLetter(stored) for stored in self._backend.peek(self.name, _limit(limit))]
+    def list(self, limit: int = 100, where: Where | None = None) -> list[DeadLetter]:
+        """The oldest dead letters, those `where` is true of; nothing changes."""
+        return [DeadLetter(stored) for stored in self._chosen(_limit(limit), where)]
 
     def redrive(
         self, limit: int | None = None, rate: float | None = None, where: Where | None = None

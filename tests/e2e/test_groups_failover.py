@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,41 +9,13 @@ import pytest
 
 import marq
 from marq import embedded
-from tests.e2e.groups_process import Cast, check_begun, check_order
+from tests.e2e.groups_load import Load, finish
+from tests.e2e.groups_process import Cast
 from tests.e2e.kafka_fixtures import NewQueue
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka, pytest.mark.e2e]
 
 NewCast = Callable[..., Cast]
-
-
-class Load:
-    """Sends numbered messages of some keys until it is stopped."""
-
-    def __init__(self, queue: marq.Queue[Any], keys: int = 8, pause_s: float = 0.05) -> None:
-        self.sent: Counter[str] = Counter()
-        self._queue = queue
-        self._keys = keys
-        self._pause_s = pause_s
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._send)
-        self._thread.start()
-
-    def _send(self) -> None:
-        while not self._stopping.wait(self._pause_s):
-            for number in range(self._keys):
-                key = f"k{number}"
-                self._queue.send_nowait(f"{key}-{self.sent[key]}", key=key)
-                self.sent[key] += 1
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join()
-        self._queue.flush()
-
-    @property
-    def total(self) -> int:
-        return self.sent.total()
 
 
 @pytest.fixture
@@ -67,15 +37,6 @@ def new_cast(
 
 def queue_of(broker: marq.Broker, cast: Cast) -> marq.Queue[Any]:
     return broker.queue(cast.group.queue)
-
-
-def finish(cast: Cast, load: Load) -> None:
-    """Everything sent is acked, once and in order."""
-    load.stop()
-    cast.wait_until(lambda: len(cast.acked()) == load.total)
-    check_order(cast, load.sent)
-    for member in cast.members:
-        check_begun(member)
 
 
 def test_a_standby_takes_over_from_a_killed_instance(

@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from marq.cli import bench, config, demo, groups, messages, queues, runtime, tracker, worker
+from marq.cli import (
+    bench,
+    config,
+    dead_letters,
+    demo,
+    groups,
+    messages,
+    queues,
+    runtime,
+    tracker,
+    worker,
+)
 
 app = typer.Typer(
     name="marq",
@@ -27,6 +38,7 @@ app.command()(messages.peek)
 app.command()(worker.worker)
 app.command()(tracker.tracker)
 app.add_typer(queues.app, name="queue")
+app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(groups.app, name="group")
 app.add_typer(config.app, name="config")
 

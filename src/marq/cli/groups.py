@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 import marq
-from marq.cli import shown
+from marq.cli import group_routing, shown
 from marq.cli.options import Json, QueueName, Url, connected, duration
 from marq.cli.signals import stop_asked
 from marq.errors import ConfigError
@@ -19,6 +19,7 @@ from marq.errors import ConfigError
 app = typer.Typer(
     help="Ordered groups: strict order per key, one owner at a time.", no_args_is_help=True
 )
+app.command("route")(group_routing.route)
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="name of the group")]
 Member = Annotated[str, typer.Argument(metavar="MEMBER", help="name of the member")]
 Members = Annotated[list[str], typer.Argument(metavar="MEMBER...", help="names of members")]
@@ -125,6 +126,9 @@ def create(
     max_buffered_msgs: Annotated[
         int | None, typer.Option(help="copying stops while as many wait (no limit)")
     ] = None,
+    router: Annotated[
+        str | None, typer.Option(help="who copies: members, or spark with marq group route")
+    ] = None,
     url: Url = None,
 ) -> None:
     """Create a group; once more with the same options changes nothing."""
@@ -139,6 +143,7 @@ def create(
         "max_ack_pending": max_ack_pending,
         "max_deliver": max_deliver,
         "max_buffered_msgs": max_buffered_msgs,
+        "router": router,
     }
     with connected(url) as broker:
         known = (queue, group) in broker.groups()

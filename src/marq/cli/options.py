@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -19,6 +20,7 @@ Url = Annotated[
     str | None, typer.Option("--url", help="broker to connect to; default: the setting url")
 ]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="name of the queue")]
 
 
@@ -37,6 +39,21 @@ def existing(broker: marq.Broker, name: str) -> marq.Queue[Any]:
     close = get_close_matches(name, found, 3)
     hint = f"did you mean {' or '.join(close)}? If not, " if close else ""
     raise ConfigError(f"there is no queue {name!r}: {hint}create it with: marq queue create {name}")
+
+
+def dead_letters(broker: marq.Broker, name: str) -> marq.DeadLetters:
+    """The dead letters of this queue; they outlive it."""
+    ever = broker.backend.catalog().version("queue", names.queue_name(name))
+    return marq.DeadLetters(broker.backend, name) if ever else existing(broker, name).dead_letters
+
+
+def sure(question: str, yes: bool) -> None:
+    """Go on only if someone says so."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError("nobody is there to confirm it: say --yes")
+    typer.confirm(question, abort=True)
 
 
 def duration(text: str) -> Duration:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -13,12 +12,10 @@ from rich.table import Table
 
 import marq
 from marq.cli import shown
-from marq.cli.options import Json, QueueName, Url, connected, duration, existing
+from marq.cli.options import Json, QueueName, Url, Yes, connected, duration, existing, sure
 from marq.core.catalog import QueueDefinition
-from marq.errors import ConfigError
 
 app = typer.Typer(help="List, create, look at, empty and delete queues.", no_args_is_help=True)
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
 
 _COLUMNS = ("name", "partitions", "lease", "max_attempts", "backoff", "dead_letter", "ttl")
 _COUNTS = {
@@ -101,7 +98,8 @@ def create(
 def show(name: QueueName, url: Url = None, as_json: Json = False) -> None:
     """Show a queue's options and how many messages it has.
 
-    On Kafka the counts come from a fold of its logs, from their first record to their last.
+    On Kafka the counts are the tracker's, about a second old; where none ever ran, from a look at
+    the logs.
     """
     with connected(url) as broker:
         queue = existing(broker, name)
@@ -123,7 +121,7 @@ def delete(name: QueueName, yes: Yes = False, url: Url = None) -> None:
     """Delete a queue with all its messages; its dead letters stay."""
     with connected(url) as broker:
         queue = existing(broker, name)
-        _sure(f"delete queue {name} with all its messages?", yes)
+        sure(f"delete queue {name} with all its messages?", yes)
         broker.delete_queue(queue.name)
     typer.echo(f"queue {name} deleted")
 
@@ -133,15 +131,6 @@ def purge(name: QueueName, yes: Yes = False, url: Url = None) -> None:
     """Void all that was sent to a queue so far, in flight and delayed too."""
     with connected(url) as broker:
         queue = existing(broker, name)
-        _sure(f"void every message of {name}, in flight and delayed too?", yes)
+        sure(f"void every message of {name}, in flight and delayed too?", yes)
         queue.purge()
     typer.echo(f"queue {name} purged")
-
-
-def _sure(question: str, yes: bool) -> None:
-    """Go on only if someone says so."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise ConfigError("nobody is there to confirm it: say --yes")
-    typer.confirm(question, abort=True)

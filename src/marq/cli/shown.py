@@ -66,6 +66,30 @@ def stored(found: Stored) -> Value:
     }
 
 
+def dead_letter(found: marq.DeadLetter) -> Value:
+    """What a dead letter is, and what happened to it."""
+    return {
+        "message_id": found.message_id,
+        "queue": found.queue,
+        "reason": found.reason,
+        "attempts": found.attempts,
+        "sent_at": found.sent_at.isoformat(timespec="milliseconds"),
+        "died_at": found.died_at.isoformat(timespec="milliseconds"),
+        "key": text_or_base64(found.key),
+        "headers": _headers(found.headers),
+        "payload": text_or_base64(found.raw),
+        "history": [
+            {
+                "attempt": past.attempt,
+                "at": past.at.isoformat(timespec="milliseconds"),
+                "worker": past.worker,
+                "reason": past.reason,
+            }
+            for past in found.history
+        ],
+    }
+
+
 def sent(found: marq.Sent) -> Value:
     """Where a message is that was sent."""
     return {

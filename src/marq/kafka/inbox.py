@@ -12,6 +12,7 @@ from typing import Any
 from marq.backend import Handing
 from marq.core import redelivery
 from marq.core.catalog import QueueDefinition
+from marq.core.header import Meta
 from marq.core.stored import Outgoing
 from marq.errors import QueueError
 from marq.kafka.begin import Handouts, begin, deliveries, hold_until_due, is_wanted, start
@@ -62,13 +63,21 @@ class KafkaInbox:
 
     def add(self, live: LiveClaim) -> None:
         """Take in the messages of a committed claim."""
-        metas = not_plain(live.messages)
+        messages, metas = live.messages, not_plain(live.messages)
+        self.room.add_plain(live, metas)
+        if metas:
+            self._add_others(live, metas)
+        live.messages = []  # handed out, they are the deliveries' own: what is done is let go
+        # Who comes to wait after this look has not looked in the room yet.
+        if self.takers:
+            with self.changed:
+                self._arrived.notify(len(messages))
+
+    def _add_others(self, live: LiveClaim, metas: dict[int, Meta]) -> None:
         with self.changed:
             now_ms = self.now_ms()
-            held = list(self.room.add(live, metas, now_ms))
+            held = list(self.room.add_others(live, metas, now_ms))
             self.room.move_due(now_ms)
-            self._arrived.notify(len(live.messages))
-        live.messages = []  # handed out, they are the deliveries' own: what is done is let go
         for ticket in held:
             hold_until_due(self, ticket)
 
@@ -178,11 +187,8 @@ class KafkaInbox:
 
     def _slice(self, limit: int, terms: Terms, handing: Handing) -> list[Delivery[Any]]:
         """The next plain messages of the first chunk."""
-        chunk = self.room.chunks[0]
-        live, indexes = chunk.live, chunk.take(limit)
-        self.room.waiting -= len(indexes)
-        if chunk.is_empty:
-            self.room.chunks.popleft()
+        chunk, indexes = self.room.take(limit)
+        live = chunk.live
         if live.lapse_ms <= terms.now_ms:  # the process slept: someone else has them by now
             with live.lane.lock:
                 live.leave(len(indexes), unbegun=len(indexes))
@@ -196,15 +202,12 @@ class KafkaInbox:
         handout = Handout(self, live, mask_of(indexes), len(indexes), 1)
         start(handout, len(indexes), terms)
         if handing.at_once == 1 and not is_checked and not chunk.is_empty:
-            self._open_more(handout, chunk, handing)
+            self._open_more(handout, handing)
         return list(map(KafkaDelivery, repeat(handout), indexes, chunk.at(indexes)))
 
-    def _open_more(self, handout: Handout, chunk: Chunk, handing: Handing) -> None:
+    def _open_more(self, handout: Handout, handing: Handing) -> None:
         """Let the next ones of the chunk join the handout as they are taken."""
-        indexes = chunk.take(OPEN)
-        if chunk.is_empty:
-            self.room.chunks.popleft()
-        self.room.waiting -= len(indexes)
+        chunk, indexes = self.room.take(OPEN)
         self._taken += len(indexes)
         with handout.lane.lock:
             handout.open += len(indexes)
@@ -217,8 +220,7 @@ class KafkaInbox:
         if opened is None or not (rest := opened.close()):
             return
         live = opened.handout.claim
-        self.room.chunks.appendleft(Chunk(live, rest, opened.messages))
-        self.room.waiting += len(rest)
+        self.room.put_back(Chunk(live, rest, opened.messages))
         self._taken -= len(rest)
         with live.lane.lock:
             opened.handout.leave(len(rest))

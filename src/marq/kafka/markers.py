@@ -145,6 +145,11 @@ class Markers:
         with live.lane.lock:
             live.lane.claims[live.claim.id.sequence] = live
 
+    def open_messages(self, queue: str) -> int:
+        """Messages of the queue that are handed out and not settled."""
+        claims = (live for lane in self.lanes for live in list(lane.claims.values()))
+        return sum(live.left - live.unbegun for live in claims if live.claim.source.queue == queue)
+
     def end_one(self, source: Source, offset: int, sequence: int, timeout_s: float) -> bool:
         """Claim and end one message, wherever its consumers are; waits for the log."""
         lane, claim = self.lane(source.queue, source.partition), ClaimId(self.worker, sequence)

@@ -74,7 +74,7 @@ class Pump:
         self._markers = markers
         self._inbox = inbox
         self._sequence = sequence
-        self._prefetch = Prefetch()
+        self._prefetch = Prefetch(lambda: markers.open_messages(queue))
         self._reading: Reading | None = None
         """None: not in the group."""
         self._uncommitted = Uncommitted()

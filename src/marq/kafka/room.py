@@ -13,14 +13,18 @@ from confluent_kafka import Message
 from marq.core import header
 from marq.core.header import PLAIN, Meta
 from marq.kafka.live import LiveClaim
-from marq.kafka.tickets import Chunk, Ticket
+from marq.kafka.tickets import Chunk, Indexes, Ticket
 
 LATER, LATER_BYTES = 20_000, 20 * 1_048_576
 """So much waits here for its time at most; the rest waits in the log."""
 
 
 class Room:
-    """Messages that wait to be handed out; the inbox's lock is held by whoever uses it."""
+    """Messages that wait to be handed out; the inbox's lock is held by whoever uses it.
+
+    But for plain ones that come in: only the pump adds them, at the end, and needs no lock for
+    it. With one, it and a fast consumer wait for each other at every step.
+    """
 
     def __init__(self) -> None:
         self.chunks: deque[Chunk] = deque()
@@ -30,17 +34,40 @@ class Room:
         """Not yet due: apart, so that they keep nobody waiting."""
         self._later_bytes = 0
         self._arrival = count()
-        self.waiting = 0
-        """Messages in it that are due."""
+        self._came = 0
+        """Plain messages that came in; the pump's to change."""
+        self._went = 0
+        """Messages handed out; less those that came in otherwise."""
 
-    def add(self, live: LiveClaim, metas: dict[int, Meta], now_ms: int) -> Iterator[Ticket]:
-        """Take in a claim's messages; yields those it has no room for."""
+    @property
+    def waiting(self) -> int:
+        """Messages in it that are due."""
+        return self._came - self._went
+
+    def add_plain(self, live: LiveClaim, metas: dict[int, Meta]) -> None:
+        """Take in what of a claim is plain; without the lock, by the pump."""
+        every = range(len(live.messages))
+        plain = [i for i in every if i not in metas] if metas else every
+        if plain:
+            self.chunks.append(Chunk(live, plain, live.messages))
+            self._came += len(plain)
+
+    def take(self, limit: int) -> tuple[Chunk, Indexes]:
+        """The next plain messages, all of one claim."""
+        chunk = self.chunks[0]
+        indexes = chunk.take(limit)
+        self._went += len(indexes)
+        if chunk.is_empty:
+            self.chunks.popleft()
+        return chunk, indexes
+
+    def put_back(self, chunk: Chunk) -> None:
+        self.chunks.appendleft(chunk)
+        self._went -= len(chunk.indexes)
+
+    def add_others(self, live: LiveClaim, metas: dict[int, Meta], now_ms: int) -> Iterator[Ticket]:
+        """Take in the rest of a claim; yields what it has no room for."""
         messages = live.messages
-        if len(metas) < len(messages):
-            every = range(len(messages))
-            plain = [i for i in every if i not in metas] if metas else every
-            self.chunks.append(Chunk(live, plain, messages))
-            self.waiting += len(plain)
         for index, meta in metas.items():
             message = messages[index]
             due_ms = meta.due_at(message.timestamp()[1])
@@ -70,14 +97,14 @@ class Room:
             ticket = heappop(self.later)
             self._later_bytes -= len(ticket.message)
             heappush(self.suspects if ticket.suspect else self.tickets, ticket)
-            self.waiting += 1
+            self._went -= 1
 
     def next_ticket(self, alone: bool | None) -> Ticket | None:
         """The next of those that are due; see `Handing.alone`."""
         heap = self.suspects if alone or (alone is None and self.suspects) else self.tickets
         if not heap:
             return None
-        self.waiting -= 1
+        self._went += 1
         return heappop(heap)
 
     def empty(self) -> list[Ticket]:
@@ -90,7 +117,7 @@ class Room:
         left += self.tickets + self.suspects + self.later
         self.chunks.clear()
         self.tickets, self.suspects, self.later = [], [], []
-        self.waiting = self._later_bytes = 0
+        self._went, self._later_bytes = self._came, 0
         return left
 
 

@@ -62,6 +62,10 @@ class Cluster(NamedTuple):
         them. read_committed: an uncommitted answer was stale in 23 of 100 trials."""
         return Consumer({**self._reader(), "group.id": names.offsets})
 
+    def copy_offsets(self, names: GroupNames) -> Consumer:
+        """The same for how far the queue is copied."""
+        return Consumer({**self._reader(), "group.id": names.copied})
+
     def copy_consumer(self, names: GroupNames) -> Consumer:
         return Consumer(config.group_consumer(self.servers, names.copied, self.extra))
 
@@ -96,6 +100,11 @@ class Cluster(NamedTuple):
 
     def _reader(self) -> Settings:
         return {**config.reader(self.servers, self.extra), **_QUICK}
+
+
+def cluster_of(servers: str, extra: Settings, timeout_s: float = 30.0) -> Cluster:
+    """A cluster for one who only copies."""
+    return Cluster(servers, extra, Admin(config.common(servers, extra), timeout_s), 1, timeout_s)
 
 
 def warm(client: T) -> T:

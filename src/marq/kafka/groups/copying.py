@@ -59,3 +59,9 @@ class Copier:
 
     def close(self) -> None:
         transactions.discard(self._producer)
+
+
+def copied(asker: Any, names: GroupNames, partition: int, timeout_s: float) -> int | None:
+    """How far a partition of the queue is copied; None: nothing of it ever was."""
+    [found] = asker.committed([TopicPartition(names.queue, partition)], timeout=timeout_s)
+    return int(found.offset) if found.offset >= 0 else None

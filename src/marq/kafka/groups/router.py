@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +19,9 @@ from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames
 from marq.groups.table import Table
 from marq.kafka.clients import take
+from marq.kafka.groups.backlog import Backlog
 from marq.kafka.groups.clients import Cluster
-from marq.kafka.groups.copying import Copier
+from marq.kafka.groups.copying import Copier, copied
 from marq.kafka.groups.delivery import as_stored
 from marq.kafka.groups.transactions import Superseded
 
@@ -32,9 +32,7 @@ log = logging.getLogger("marq.groups")
 
 _BATCH = 5_000
 _WAIT_S = 0.05
-_LOOK_S = 0.2
 _RETRY_S = 1.0
-_ANY = 1 << 62
 
 
 class Router:
@@ -49,10 +47,8 @@ class Router:
         self._sources = table.sources
         self._copiers: dict[int, tuple[Copier, int]] = {}
         """By source partition, with how far it is copied."""
-        self._full = False
-        self._mean_bytes = 0.0
-        """Of a message, lately: what waits is known in messages only."""
-        self._look_s = 0.0
+        self._is_paused = False
+        self._backlog = Backlog(cluster.admin, names, table.config)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="marq-group-router", daemon=True)
         self._thread.start()
@@ -71,6 +67,7 @@ class Router:
                 self._closing.wait(_RETRY_S)
 
     def _copy_until_lost(self) -> None:
+        self._is_paused = False
         self._consumer = self._cluster.copy_consumer(self._names)
         self._consumer.subscribe(
             [self._names.queue], on_assign=self._assigned, on_revoke=self._revoked
@@ -89,8 +86,8 @@ class Router:
         for place in places:
             group = consumer.consumer_group_metadata
             copier = Copier(self._cluster, self._names, self._config, place.partition, group)
-            [found] = consumer.committed([place], timeout=self._cluster.timeout_s)
-            start = found.offset if found.offset >= 0 else self._sources[place.partition]
+            found = copied(consumer, self._names, place.partition, self._cluster.timeout_s)
+            start = self._sources[place.partition] if found is None else found
             self._copiers[place.partition] = copier, start
             place.offset = start
         consumer.incremental_assign(places)
@@ -109,7 +106,7 @@ class Router:
                     raise KafkaException(error)
             else:
                 by_partition[message.partition()].append(as_stored(message))
-                self._mean_bytes += (len(message) - self._mean_bytes) / 100
+                self._backlog.mean_bytes += (len(message) - self._backlog.mean_bytes) / 100
         purged = self._kafka.definition(self._names.queue).purged if messages else {}
         for number, records in by_partition.items():
             if number in self._copiers:
@@ -117,20 +114,9 @@ class Router:
                 self._copiers[number] = copier, copier.copy(records, copied, purged)
 
     def _pace(self) -> None:
-        """Stop copying while as much waits as may; looked at now and then."""
-        most, most_bytes = self._config.max_buffered_msgs, self._config.max_buffered_bytes
-        if not (most or most_bytes) or time.monotonic() < self._look_s:
-            return
-        self._look_s = time.monotonic() + _LOOK_S
-        waiting = self._waiting()
-        full = waiting >= (most or _ANY) or waiting * self._mean_bytes >= (most_bytes or _ANY)
-        if full != self._full:
-            self._full = full
+        """Stop reading while as much waits as may."""
+        full = self._backlog.is_full()
+        if full != self._is_paused:
+            self._is_paused = full
             change = self._consumer.pause if full else self._consumer.resume
             change(self._consumer.assignment())
-
-    def _waiting(self) -> int:
-        admin, partitions = self._kafka.admin, self._config.max_members
-        ends = admin.ends(self._names.base, partitions)
-        done = admin.committed(self._names.offsets, self._names.base, partitions)
-        return sum(end - max(0, at) for end, at in zip(ends, done, strict=True))

@@ -1,0 +1,90 @@
+"""How much a pump fetches ahead."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from marq.kafka import prefetch
+from marq.kafka.prefetch import MOST, Prefetch
+
+
+class Inbox(SimpleNamespace):
+    """What prefetching looks at."""
+
+    wanted = waiting = taken = open = 0
+    starved = False
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(prefetch, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    return clock
+
+
+def room(inbox: Inbox, ahead: Prefetch) -> int:
+    return ahead.room(inbox, 0)  # type: ignore[arg-type]
+
+
+def test_what_is_asked_for_is_fetched(clock: Any) -> None:
+    inbox = Inbox()
+
+    inbox.wanted = 7
+
+    assert room(inbox, Prefetch(lambda: inbox.open)) == 7
+
+
+def test_what_is_done_in_a_second_is_fetched_ahead(clock: Any) -> None:
+    inbox = Inbox()
+    ahead = Prefetch(lambda: inbox.open)
+
+    clock.now += 0.5
+    inbox.taken = 500
+
+    assert room(inbox, ahead) == 1_000
+
+
+def test_twice_as_much_is_fetched_for_someone_who_had_to_wait(clock: Any) -> None:
+    inbox = Inbox()
+    ahead = Prefetch(lambda: inbox.open)
+
+    clock.now += 0.5
+    inbox.taken, inbox.starved = 500, True
+
+    assert room(inbox, ahead) == 2_000
+
+
+@pytest.mark.parametrize("handlers", [16, 100, 10_000])
+def test_slow_handlers_fetch_nothing_ahead_however_many_they_are(clock: Any, handlers: int) -> None:
+    inbox = Inbox()
+    ahead = Prefetch(lambda: inbox.open)
+
+    for _ in range(30):
+        clock.now += 0.1
+        inbox.taken = inbox.open = handlers
+
+        assert room(inbox, ahead) <= 0
+
+
+def test_no_more_than_so_much_is_fetched_however_fast_it_goes(clock: Any) -> None:
+    inbox = Inbox()
+    ahead = Prefetch(lambda: inbox.open)
+
+    clock.now += 1
+    inbox.taken, inbox.waiting = 10_000_000, MOST - 10
+
+    assert room(inbox, ahead) == 10
+
+
+def test_large_messages_are_bounded_by_their_bytes(clock: Any) -> None:
+    inbox = Inbox()
+    ahead = Prefetch(lambda: inbox.open)
+    ahead.polled([b"x" * 10_000_000] * 3)
+
+    clock.now += 1
+    inbox.taken = 1_000
+
+    assert room(inbox, ahead) == 2
