@@ -223,6 +223,9 @@ def open_group(backend: Backend, queue: str, name: str, options: dict[str, Any])
             raise ConfigError(
                 f"there is no group {name!r} of {queue!r}: create it with max_members"
             )
+        if service.brokers > 1:
+            # A takeover while a coordinator moves helps nobody: wait until it has.
+            fields = {"lease_ms": 5_000, **fields}
         stored = service.create(names, rules.checked(GroupConfig(**fields)))
     if found := rules.differences(stored, fields):
         raise ConfigError(f"group {name!r} exists and differs: {'; '.join(found)}")

@@ -152,3 +152,29 @@ def test_a_message_that_kills_its_process_dies_alone(
     [letter] = queue.dead_letters.list()
     assert (letter.payload, letter.attempts) == ("k0-0", 1)
     assert "max deliver (1)" in letter.reason
+
+
+def test_a_zombie_of_a_deleted_group_acks_nothing_in_its_successor(
+    broker: marq.Broker, kafka: embedded.Runtime, new_cast: NewCast
+) -> None:
+    cast = new_cast()
+    queue = queue_of(broker, cast)
+    for number in range(200):
+        queue.send(f"k-{number}", key="k")
+    zombie = cast.start("m1", work_s=0.05)
+    cast.wait_until(lambda: len(zombie.acked()) > 5)
+    zombie.freeze()
+    said = len(zombie.acked())
+
+    cast.group.delete()
+    again = broker.group(queue.name, "g", max_members=4, members=["m2"], lease="1s")
+    with Cast(kafka.bootstrap_servers, again) as successors:
+        second = successors.start("m2")
+        successors.wait_until(lambda: len(second.acked()) > 20)
+        zombie.thaw()
+
+        successors.wait_until(lambda: len(second.acked()) == 200)
+        cast.wait_until(lambda: zombie.process.poll() is not None or not zombie.is_active)
+        assert [each.payload for each in second.acked()] == [f"k-{n}" for n in range(200)]
+    # The frozen one may have had an ack under way that was a fact before.
+    assert len(zombie.acked()) <= said + 1

@@ -8,10 +8,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -22,78 +18,10 @@ from confluent_kafka.cimpl import NewTopic
 
 from marq import embedded
 from marq.embedded import broker, files, jars, java, layout
+from tests.e2e.runtime_command import Marq, directory, eventually, marq
 
+__all__ = ["directory", "marq"]
 pytestmark = [pytest.mark.java, pytest.mark.e2e]
-
-MARQ = [sys.executable, "-m", "marq.cli"]
-
-
-@dataclass
-class Command:
-    """A marq command that runs, and the lines it has printed so far."""
-
-    process: subprocess.Popen[str]
-    lines: list[str] = field(default_factory=list)
-    printed: threading.Condition = field(default_factory=threading.Condition)
-
-    def read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            with self.printed:
-                self.lines.append(line.rstrip())
-                self.printed.notify_all()
-
-    def wait_for(self, text: str, within: float = 90) -> str:
-        """The first line that holds `text`."""
-
-        def found() -> str | None:
-            return next((line for line in self.lines if text in line), None)
-
-        with self.printed:
-            line = self.printed.wait_for(found, within)
-        assert line, f"{text!r} was not printed: {self.lines}"
-        return line
-
-    def end(self, sign: signal.Signals = signal.SIGTERM) -> int:
-        self.process.send_signal(sign)
-        return self.process.wait(60)
-
-
-Marq = Callable[..., Command]
-
-
-@pytest.fixture
-def marq() -> Iterator[Marq]:
-    """Starts marq commands and ends those that still run, each by its own handle."""
-    started: list[tuple[Command, threading.Thread]] = []
-
-    def start(*arguments: object) -> Command:
-        process = subprocess.Popen(
-            [*MARQ, *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        command = Command(process)
-        reader = threading.Thread(target=command.read)
-        reader.start()
-        started.append((command, reader))
-        return command
-
-    yield start
-    for command, reader in started:
-        command.end()
-        reader.join()
-        assert command.process.stdout is not None
-        command.process.stdout.close()
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
-    """A directory for a runtime, which is stopped afterwards."""
-    jars.resolve()
-    yield tmp_path / "runtime"
-    embedded.stop(tmp_path / "runtime")
 
 
 def make_topic(servers: str, name: str, copies: int) -> None:
@@ -132,17 +60,10 @@ def broker_pids(directory: Path) -> list[int]:
     return [each.pid for each in embedded.status(directory).brokers if each.pid]
 
 
-def eventually(condition: Callable[[], bool], within: float) -> bool:
-    deadline = time.monotonic() + within
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return condition()
-
-
 def test_a_killed_broker_of_three_is_reported_and_restarted_and_produce_resumes(
     marq: Marq, directory: Path
 ) -> None:
-    up = marq("up", "--brokers", 3, "--data", directory)
+    up = marq("up", "--no-tracker", "--brokers", 3, "--data", directory)
     servers = up.wait_for("ready at").split()[-1]
     make_topic(servers, "orders", copies=3)
     produce(servers, "orders", b"before")
@@ -167,7 +88,7 @@ def test_a_killed_broker_of_three_is_reported_and_restarted_and_produce_resumes(
 def test_messages_and_the_bootstrap_servers_survive_down_and_up(
     marq: Marq, directory: Path
 ) -> None:
-    first = marq("up", "--detach", "--json", "--data", directory)
+    first = marq("up", "--no-tracker", "--detach", "--json", "--data", directory)
     servers = json.loads(first.wait_for("{"))["bootstrap_servers"]
     assert first.process.wait(10) == 0
     make_topic(servers, "orders", copies=1)
@@ -175,7 +96,7 @@ def test_messages_and_the_bootstrap_servers_survive_down_and_up(
 
     marq("down", "--data", directory).wait_for("stopped")
     assert embedded.status(directory).status == "stopped"
-    again = marq("up", "--detach", "--json", "--data", directory)
+    again = marq("up", "--no-tracker", "--detach", "--json", "--data", directory)
 
     assert json.loads(again.wait_for("{"))["bootstrap_servers"] == servers
     assert contents(servers, "orders", 1) == [b"kept"]
@@ -185,7 +106,7 @@ def test_messages_and_the_bootstrap_servers_survive_down_and_up(
 
 
 def test_of_two_ups_at_once_one_starts_and_the_other_joins(marq: Marq, directory: Path) -> None:
-    both = [marq("up", "--detach", "--json", "--data", directory) for _ in range(2)]
+    both = [marq("up", "--no-tracker", "--detach", "--json", "--data", directory) for _ in range(2)]
 
     answers = [json.loads(up.wait_for("{")) for up in both]
 
@@ -202,7 +123,7 @@ def test_of_two_ups_at_once_one_starts_and_the_other_joins(marq: Marq, directory
 def test_brokers_do_not_outlive_a_killed_foreground_up_and_the_next_up_works(
     marq: Marq, directory: Path
 ) -> None:
-    up = marq("up", "--data", directory)
+    up = marq("up", "--no-tracker", "--data", directory)
     servers = up.wait_for("ready at").split()[-1]
     (pid,) = broker_pids(directory)
 
@@ -210,13 +131,13 @@ def test_brokers_do_not_outlive_a_killed_foreground_up_and_the_next_up_works(
 
     assert eventually(lambda: not Path(f"/proc/{pid}").exists(), within=5)
     assert embedded.status(directory).status == "stale"
-    again = marq("up", "--detach", "--data", directory)
+    again = marq("up", "--no-tracker", "--detach", "--data", directory)
     assert servers in again.wait_for("ready at")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties children to their parent")
 def test_brokers_do_not_outlive_a_killed_detached_supervisor(directory: Path) -> None:
-    embedded.start(directory)
+    embedded.start(directory, tracker=False)
     supervisor, (pid,) = embedded.status(directory).supervisor_pid, broker_pids(directory)
     assert supervisor is not None
 
@@ -224,6 +145,17 @@ def test_brokers_do_not_outlive_a_killed_detached_supervisor(directory: Path) ->
 
     assert eventually(lambda: embedded.status(directory).status == "stale", within=5)
     assert eventually(lambda: not Path(f"/proc/{pid}").exists(), within=5)
+
+
+def test_a_runtime_that_was_started_for_a_process_ends_with_it(directory: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as parent:
+        embedded.start(directory, tracker=False, parent=parent.pid)
+        (pid,) = broker_pids(directory)
+
+        parent.kill()
+
+    assert eventually(lambda: embedded.status(directory).status == "stopped", within=30)
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_formatting_that_was_killed_half_way_is_done_again(tmp_path: Path) -> None:

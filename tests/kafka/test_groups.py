@@ -14,6 +14,7 @@ import pytest
 
 import marq
 from marq.groups.keys import SUBJECT, partition_of
+from marq.kafka.groups import owner, performer
 from marq.kafka.groups.delivery import GroupDelivery
 from marq.kafka.groups.instance import Instance
 from tests.e2e.kafka_fixtures import NewQueue
@@ -507,6 +508,33 @@ def test_a_hanging_transaction_in_the_control_log_holds_nobody_up(
 
     assert second.wait_until(lambda: len(second.partitions) == 2, PATIENCE_S)
     hanging.abort_transaction(30)
+
+
+def test_what_is_acked_does_not_fill_the_disk(
+    broker: marq.Broker, new_queue: NewQueue, consume: Consume, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, "TRIM_S", 0.0)
+    queue = new_queue()
+    group = new_group(broker, queue)
+    seen = Seen()
+    consume(group, "m1", seen)
+    queue.send_many(["x"] * 20, key="k")
+    seen.wait(20)
+    queue.send("y", key="k")
+    seen.wait(21)
+
+    backend: Any = broker.backend
+    assert eventually(lambda: sum(backend.admin.starts(f"{queue.name}.group.g", 4)) >= 20)
+
+
+def test_offsets_that_may_have_expired_stop_an_instance_instead_of_starting_over(
+    broker: marq.Broker, new_queue: NewQueue, consume: Consume, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(performer, "_EXPIRES_MS", -1)
+    group = new_group(broker, new_queue())
+
+    with pytest.raises(marq.QueueError, match="has expired"):
+        consume(group, "m1", Seen()).wait(PATIENCE_S)
 
 
 def test_a_config_is_created_once(broker: marq.Broker, new_queue: NewQueue) -> None:

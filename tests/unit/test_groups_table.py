@@ -82,6 +82,7 @@ def test_a_deleted_group_wants_nobody_and_stays_deleted() -> None:
     assert found.deleted
     assert found.wanted("a") == frozenset()
     assert fold(found, 2, ConfigRecord("e", 3, CREATED.config)).deleted
+    assert not fold(found, 2, hold("c1", "a", "made", 0)).holders
 
 
 def test_records_of_others_are_passed_over() -> None:

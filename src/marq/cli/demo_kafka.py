@@ -1,111 +1,73 @@
-"""The demo's second part: a real Kafka, real worker processes, one of them killed."""
+"""The demo's second part: a real Kafka, the tracker, real worker processes, one of them killed."""
 
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
 from rich.table import Table
 
 import marq
 from marq import embedded
-from marq.cli.demo_look import Look, look, markers
+from marq.cli.demo_handled import FILE, POISON, Handled
 from marq.cli.demo_stage import say, title
+from marq.cli.demo_workers import PATIENCE_S, PROCESSES, Workers, wait_until
 from marq.errors import RuntimeFailed
-from marq.kafka.backend import Kafka
 
 MESSAGES = 15_000
-PROCESSES = 3
-_PATIENCE_S = 45.0
-_PACE_S = 0.3
+DELAY = "12s"
+_LINE_EVERY_S = 1.0
 
 
 def on_kafka(summary: Table) -> None:
     """Everything in a directory of its own that is gone afterwards."""
-    title("On Kafka: a real broker, real worker processes, one of them killed")
+    title("On Kafka: a real broker, the tracker on Spark, a worker killed")
     with tempfile.TemporaryDirectory(prefix="marq-demo-") as directory:
-        runtime = _started(Path(directory) / "runtime", summary)
+        started = time.monotonic()
+        # Whatever becomes of the demo, the runtime does not stay.
+        runtime = embedded.start(Path(directory) / "runtime", parent=os.getpid())
         try:
-            url = f"kafka://{runtime.bootstrap_servers}"
-            with marq.connect(url) as broker, closing(Workers(url, directory)) as workers:
-                _show(broker, workers, summary)
+            up = f"up in {time.monotonic() - started:.1f} s"
+            version = embedded.status(runtime.directory).kafka_version
+            say(f"Kafka {version} at {runtime.bootstrap_servers}, {up}; the tracker is starting")
+            summary.add_row(f"Kafka {version}, a child process", up)
+            _show(runtime, directory, summary)
         finally:
             runtime.stop()
-    say("all stopped; `marq up` starts a Kafka that stays")
+    say("all stopped; `marq up` starts a Kafka and a tracker that stay")
 
 
-def _started(directory: Path, summary: Table) -> embedded.Runtime:
-    started = time.monotonic()
-    runtime = embedded.start(directory)
-    took = f"up in {time.monotonic() - started:.1f} s"
-    version = embedded.status(runtime.directory).kafka_version
-    say(f"Kafka {version} at {runtime.bootstrap_servers}, {took}")
-    summary.add_row(f"Kafka {version}, a child process", took)
-    return runtime
-
-
-class Workers:
-    """`marq worker` with several processes, as anyone would start it."""
-
-    def __init__(self, url: str, directory: str) -> None:
-        command = ["worker", "marq.cli.demo_orders:orders", "--processes", str(PROCESSES)]
-        say(f"$ marq {' '.join(command)}")
-        self._working = threading.Semaphore(0)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "marq.cli", *command],
-            env={**os.environ, "MARQ_URL": url}, cwd=directory, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        threading.Thread(target=self._repeat, daemon=True).start()
-
-    def _repeat(self) -> None:
-        for line in self._process.stderr or ():
-            if line.startswith("marq: "):
-                say(f"  {line.rstrip()}")
-            if line.endswith("works\n"):
-                self._working.release()
-
-    def wait_until_working(self) -> None:
-        for _ in range(PROCESSES):
-            if not self._working.acquire(timeout=_PATIENCE_S):
-                raise _stuck()
-
-    def kill_one(self) -> int:
-        """End one as the kernel would for want of memory; its pid."""
-        victim = psutil.Process(self._process.pid).children()[0]
-        victim.send_signal(signal.SIGKILL)
-        return int(victim.pid)
-
-    def close(self) -> None:
-        """SIGTERM: handlers finish, what is fetched ahead is given back."""
-        self._process.terminate()
-        self._process.wait(_PATIENCE_S)
-
-
-def _show(broker: marq.Broker, workers: Workers, summary: Table) -> None:
-    orders = broker.queue("orders", lease="30s", partitions=6)
-    kafka = broker.backend
-    assert isinstance(kafka, Kafka)
-    workers.wait_until_working()
-    _send(orders, summary)
-    watch = Watch(kafka)
-    watch.until(lambda: watch.now.acked >= MESSAGES // 10)
-    say(f"SIGKILL to pid {workers.kill_one()}: its partitions go to the others after 6 s")
-    watch.until(watch.at_rest)
-    _sum_up(watch.now, watch.best_rate, markers(kafka), summary)
+def _show(runtime: embedded.Runtime, directory: str, summary: Table) -> None:
+    url = f"kafka://{runtime.bootstrap_servers}"
+    with marq.connect(url) as broker:
+        orders: marq.Queue[object] = broker.queue(
+            "orders", lease="10s", partitions=6, max_attempts=3, backoff=("500ms", "2s")
+        )
+        with closing(Workers(url, directory)) as workers:
+            workers.wait_until_working()
+            _send(orders, summary)
+            watch = Watch(Handled(Path(directory) / FILE))
+            watch.until(MESSAGES // 10)
+            killed = time.time()
+            say(f"SIGKILL to pid {workers.kill_one()}: what it had is nobody's now")
+            _wait_for_time(runtime, summary)
+            reminder = Reminder(broker)
+            poison = orders.send(POISON)
+            say(f"sent {poison.message_id}, which no handler can stand")
+            watch.until(MESSAGES)
+            _came_back(orders, watch, killed, summary)
+            _dead_letter(orders, summary)
+            reminder.show(summary)
 
 
 def _send(orders: marq.Queue[object], summary: Table) -> None:
     started = time.monotonic()
-    receipts = [orders.send_nowait(b"order %d" % n, key=str(n)) for n in range(MESSAGES)]
+    receipts = [orders.send_nowait(b"%d" % n, key=str(n)) for n in range(MESSAGES)]
     for receipt in receipts:
         receipt.result()
     rate = MESSAGES / (time.monotonic() - started)
@@ -113,59 +75,105 @@ def _send(orders: marq.Queue[object], summary: Table) -> None:
     summary.add_row("messages sent, each durable", f"{MESSAGES:,} at {rate:,.0f}/s")
 
 
-def _stuck() -> RuntimeFailed:
-    return RuntimeFailed("the demo's workers did not get on: is the machine very busy?")
-
-
 class Watch:
-    """Looks at the logs again and again, and says what it sees."""
+    """Says how many orders were handled, as it goes on."""
 
-    def __init__(self, kafka: Kafka) -> None:
-        self._kafka = kafka
-        self._before = self.now = look(kafka, "orders")
-        self._at = time.monotonic()
+    def __init__(self, handled: Handled) -> None:
+        self.handled = handled
         self.best_rate = 0.0
+        self._at = time.monotonic()
+        self._then = 0
 
-    def until(self, enough: Callable[[], bool]) -> None:
-        """Look until there is enough to be seen."""
-        deadline = time.monotonic() + _PATIENCE_S
-        while not enough():
-            if time.monotonic() > deadline:
-                raise _stuck()
-            time.sleep(_PACE_S)
-            self._look()
+    def until(self, orders: int) -> None:
+        """Until this many different orders were handled."""
+        wait_until(lambda: self._look() >= orders)
 
-    def _look(self) -> None:
-        self._before, before_at = self.now, self._at
-        self.now, self._at = look(self._kafka, "orders"), time.monotonic()
-        rate = (self.now.acked - self._before.acked) / (self._at - before_at)
-        self.best_rate = max(self.best_rate, rate)
-        ahead = self.now.open - self.now.begun
-        if not self.now.claimed:
-            return  # they are still joining
-        say(
-            f"{self.now.acked:>7,} acked {rate:>6,.0f}/s {self.now.begun:>5,} in handlers "
-            f"{ahead:>6,} fetched ahead {self.now.waiting:>7,} waiting"
-        )
-
-    def at_rest(self) -> bool:
-        """Nothing waits, nothing moves, and what is open is one worker's: the dead one's."""
-        moved = self.now.open_of != self._before.open_of
-        return not moved and not self.now.waiting and len(self.now.open_of) <= 1
+    def _look(self) -> int:
+        self.handled.look()
+        passed, lines = time.monotonic() - self._at, len(self.handled.lines)
+        if passed >= _LINE_EVERY_S and lines > self._then:
+            rate = (lines - self._then) / passed
+            self.best_rate = max(self.best_rate, rate)
+            missing = MESSAGES - len(self.handled.orders)
+            say(f"{lines:>7,} handled {rate:>6,.0f}/s {missing:>7,} to go")
+            self._at, self._then = time.monotonic(), lines
+        return len(self.handled.orders)
 
 
-def _sum_up(end: Look, rate: float, records: int, summary: Table) -> None:
-    ahead = end.open - end.begun
-    say(f"{end.open} messages stayed open, all claimed by one worker, the killed one:")
+def _wait_for_time(runtime: embedded.Runtime, summary: Table) -> None:
+    """The workers go on meanwhile."""
+
+    def keeps_time() -> bool:
+        tracker = embedded.status(runtime.directory).tracker
+        if not tracker.alive and tracker.note:
+            raise RuntimeFailed(f"the demo needs the tracker: {tracker.note}")
+        return tracker.keeps_time
+
+    wait_until(keeps_time)
+    took = embedded.status(runtime.directory).tracker.uptime
+    say(f"the tracker keeps time: Spark took {took:.0f} s to start beside all that")
+    summary.add_row("the tracker, a Spark application", f"kept time after {took:.0f} s")
+
+
+class Reminder:
+    """A delayed message, waited for in a thread of its own so that nothing else delays it."""
+
+    def __init__(self, broker: marq.Broker) -> None:
+        self._queue: marq.Queue[object] = broker.queue("reminders", partitions=1)
+        self._sent = self._queue.send(b"call back", delay=DELAY)
+        self._late = timedelta()
+        self._arrived = threading.Event()
+        threading.Thread(target=self._wait, daemon=True).start()
+        say(f"sent {self._sent.message_id} with delay={DELAY!r}")
+
+    def _wait(self) -> None:
+        [delivery] = self._queue.receive(wait=PATIENCE_S)
+        assert self._sent.due is not None
+        self._late = datetime.now(UTC) - self._sent.due
+        delivery.ack().result()
+        self._arrived.set()
+
+    def show(self, summary: Table) -> None:
+        wait_until(self._arrived.is_set)
+        late = f"{self._late / timedelta(milliseconds=1):.0f} ms after its time"
+        say(f"the message delayed by {DELAY} was handed out {late}")
+        summary.add_row(f"a message delayed by {DELAY}", f"handed out {late}")
+
+
+def _came_back(orders: marq.Queue[object], watch: Watch, killed: float, summary: Table) -> None:
+    """What the dead worker had, and what became of it."""
+    wait_until(lambda: _open(orders) == 0)
+    watch.handled.look()
+    handled, back = watch.handled, watch.handled.came_back()
+    begun = sum(line.attempt > 1 for line in back)
+    after = max((line.at for line in back), default=killed) - killed
+    twice = len(handled.lines) - len(handled.orders)
+    lost = MESSAGES - len(handled.orders)
+    say(f"{len(back)} messages of the killed worker came back by themselves and were acked by the")
     say(
-        f"  {end.begun} were in its handlers, {ahead} only fetched ahead. They are kept in the log;"
+        f"  others, the last {after:.1f} s after the kill. {begun} had begun by the log: attempt 2;"
     )
-    say("  the tracker, which brings them back after their lease, comes next: not in this demo")
-    say(f"{end.acked:,} acked + {end.open} open = {end.acked + end.open:,} of {end.sent:,} sent")
+    say(f"  {len(back) - begun} were only fetched ahead, which is no attempt")
+    say(f"{len(handled.orders):,} of {MESSAGES:,} handled, nothing is open. {twice} were handled")
+    say("  twice: the killed worker's acks of them had not reached the log")
     summary.add_row(
-        f"acked one by one by {PROCESSES} processes", f"{end.acked:,}, at best {rate:,.0f}/s"
+        f"acked one by one by {PROCESSES} processes",
+        f"{len(handled.orders):,}, at best {watch.best_rate:,.0f}/s",
     )
     summary.add_row(
-        "a worker killed with SIGKILL", f"{end.open} of its messages stay open, {end.lost} lost"
+        "a worker killed with SIGKILL", f"{len(back)} came back by themselves, {lost} lost"
     )
-    summary.add_row("marker records per message", f"{records / end.sent:.3f}")
+
+
+def _open(orders: marq.Queue[object]) -> int:
+    stats = orders.stats()
+    return stats.ready + stats.in_flight + stats.delayed
+
+
+def _dead_letter(orders: marq.Queue[object], summary: Table) -> None:
+    wait_until(lambda: bool(orders.dead_letters.list()))
+    [letter] = orders.dead_letters.list()
+    say(f"dead letter {letter.message_id} ({letter.payload!r}): {letter.reason}")
+    for past in letter.history:
+        say(f"  attempt {past.attempt} at {past.at:%H:%M:%S.%f} by {past.worker}: {past.reason}")
+    summary.add_row("dead letter with its history", f"{letter.attempts} attempts, its own alone")

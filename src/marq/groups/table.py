@@ -1,7 +1,8 @@
 """The lock table: the fold of the control log, in log order. Everyone who reads it agrees.
 
 1. A config is valid iff its version is the current one + 1.
-2. A hold of m is valid iff its `prev` is the id of m's latest valid hold; else it changes nothing.
+2. A hold of m is valid iff its `prev` is the id of m's latest valid hold, and the group is not
+   deleted; else it changes nothing.
 3. A valid hold sets what m holds to what it lists, minus what any other member holds.
 4. The owner claim of m is the claim of its latest valid hold; stepdowns that name another are void.
 5. The fence of a partition is the offset of the owner claim's hold that granted it; a claim's first
@@ -100,7 +101,8 @@ def _configured(table: Table, record: ConfigRecord) -> Table:
 
 
 def _holding(table: Table, offset: int, hold: Hold) -> Table:
-    if not table.incarnation or hold.prev != table.prev(hold.member):
+    # After the end nobody may hold: whoever deletes the group fences all who did.
+    if not table.incarnation or table.deleted or hold.prev != table.prev(hold.member):
         return table
     before = table.holders.get(hold.member)
     held = frozenset(hold.partitions) - table.held_by_others(hold.member)

@@ -268,7 +268,7 @@ class Kafka:
 
     def redrive(self, letter: Stored) -> bool:
         """The copy first, then the end: a crash between the two sends it twice."""
-        self.definition(letter.meta().queue)
+        self.definition(redelivery.home_of(letter))  # a plain record among them names no queue
         self.sender.send(redelivery.redriven(letter, ANY_PARTITION)).result(self._timeout_s)
         return self.discard(letter)
 

@@ -87,6 +87,7 @@ class Tracker:
             self._kafka.recent_catalog,
             Seeker(config.reader(options.servers, self._extra)),
             StatsWriter(self._producer),
+            self._ticks.clock.known_ms,
         )
 
     def _hold_logs(self) -> list[tuple[str, int]]:
@@ -181,7 +182,8 @@ class Tracker:
     def _batch(self, frame: DataFrame, number: int) -> None:
         """One batch: act on the executors, counts come back."""
         began = time.monotonic()
-        found = self._kafka.recent_catalog()
+        # To its end: a queue that is not in it counts as deleted, and one may be a second old.
+        found = self._kafka.catalog()
         act = Acting(
             self._options.servers,
             tuple(self._extra.items()),

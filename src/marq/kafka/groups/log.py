@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from marq.errors import NotConnected
+from marq.errors import NotConnected, QueueError
 from marq.groups import records
 from marq.groups.names import GroupNames
 from marq.groups.records import Hold, Lease, Record
@@ -44,6 +44,7 @@ class GroupLog:
         self.watch = Watch()
         self.gone = False
         """The topics were deleted."""
+        self._topic_id: bytes | None = None
         self._life_ms = 0
         """When anyone last held a partition or beat, by the broker's clock."""
         self.silence_ms = 0
@@ -66,7 +67,8 @@ class GroupLog:
     def _take(self, message: Any) -> None:
         error = message.error()
         if error is not None:
-            self.gone |= error.code() in _GONE
+            if error.code() in _GONE:
+                self._look_whether_gone()
             return
         self._next[message.topic()] = message.offset() + 1
         if message.topic() == self._names.control:
@@ -74,6 +76,14 @@ class GroupLog:
         elif lease := records.decode_lease(message.value()):
             self.watch.beat(lease, now_ms())
             self._life_ms = max(self._life_ms, message.timestamp()[1])
+
+    def _look_whether_gone(self) -> None:
+        """A broker that has just come up may not know the topic yet: that is no reason to end."""
+        try:
+            found = self._cluster.admin.describe(self._names.control)
+        except QueueError:
+            return  # nobody answers: nothing is known
+        self.gone |= found is None or found[0] != self._topic_id
 
     def _take_control(self, message: Any) -> None:
         record, at_ms = records.decode(message.value()), message.timestamp()[1]
@@ -85,6 +95,9 @@ class GroupLog:
 
     def catch_up(self) -> Table:
         """The table at the control log's end now; the lease topic is read to its end too."""
+        if self._topic_id is None:
+            found = self._cluster.admin.describe(self._names.control)
+            self._topic_id = found[0] if found else None
         until = time.monotonic() + self._cluster.timeout_s
         ends = {}
         for topic in (self._names.control, self._names.leases):

@@ -9,10 +9,11 @@ from typing import Any
 from confluent_kafka import KafkaException, TopicPartition
 
 from marq.errors import QueueError
-from marq.groups import moves
+from marq.groups import moves, records
 from marq.groups.config import GroupConfig
 from marq.groups.moves import Action, Event
 from marq.groups.names import GroupNames
+from marq.groups.records import ConfigRecord
 from marq.kafka.groups import note
 from marq.kafka.groups.clients import Cluster, warm
 from marq.kafka.groups.fetch import Fetcher
@@ -52,6 +53,7 @@ class Performer:
         self._draining: dict[int, int] = {}
         """By partition, until when its handlers may go on."""
         self._notes: dict[int, Note] = {}
+        self._verified = ""
         self._owner: Owner | None = None
         self._hands: Hands | None = None
 
@@ -85,6 +87,7 @@ class Performer:
     def _perform_as_owner(self, action: Action) -> None:
         match action:
             case moves.Load(claim, partitions):
+                self._verify(claim)
                 self.hear(moves.Loaded(claim, self._load(partitions)))
             case moves.Recommit(claim, offsets):
                 self._recommit(offsets)
@@ -119,17 +122,41 @@ class Performer:
 
         threading.Thread(target=proxy, name="marq-group-proxy", daemon=True).start()
 
+    def _verify(self, claim: str) -> None:
+        """Whether the log that granted the claim is the one we have read all the time.
+
+        A group may have been deleted and created again while we were frozen. The reader goes on in
+        the new log where it was in the old one, and what it makes of the two grants us anything.
+        Asked once a claim, after the read-back: whoever deletes the group from now on knows of our
+        hold, and fences us first.
+        """
+        if claim != self._verified and not self._is_same_log():
+            self._log.gone = True
+            raise Superseded("the group was deleted")
+        self._verified = claim
+
+    def _is_same_log(self) -> bool:
+        self._offsets.assign([TopicPartition(self._names.control, 0, 0)])
+        try:
+            first = self._offsets.poll(_ASK_S)
+        finally:
+            self._offsets.unassign()
+        if first is None or first.error() is not None:
+            raise Superseded("the control log does not answer")
+        found = records.decode(first.value())
+        return isinstance(found, ConfigRecord) and found.id == self._log.table.incarnation
+
     def _load(self, partitions: frozenset[int]) -> dict[int, int]:
         places = [TopicPartition(self._topic, number) for number in sorted(partitions)]
         try:
             found = self._offsets.committed(places, timeout=_ASK_S)
+            self._notes |= {place.partition: note.parse(place.metadata) for place in found}
+            return {
+                place.partition: place.offset if place.offset >= 0 else self._beginning(place)
+                for place in found
+            }
         except KafkaException as error:
             raise Superseded(str(error)) from None  # nobody answers: let another try
-        self._notes |= {place.partition: note.parse(place.metadata) for place in found}
-        return {
-            place.partition: place.offset if place.offset >= 0 else self._beginning(place)
-            for place in found
-        }
 
     def _beginning(self, place: TopicPartition) -> int:
         """The log's start, for a partition that was never acked. Where offsets may have expired

@@ -1,0 +1,72 @@
+"""The demo's worker processes, started as anyone would start them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import psutil  # type: ignore[import-untyped]
+
+from marq.cli.demo_stage import say
+from marq.errors import RuntimeFailed
+
+PROCESSES = 3
+PATIENCE_S = 240.0
+"""For a machine on which much else goes on."""
+
+
+class Workers:
+    """`marq worker` with several processes."""
+
+    def __init__(self, url: str, directory: str) -> None:
+        command = ["worker", "marq.cli.demo_orders:orders", "--processes", str(PROCESSES)]
+        say(f"$ marq {' '.join(command)}")
+        self._working = threading.Semaphore(0)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "marq.cli", *command],
+            env={**os.environ, "MARQ_URL": url}, cwd=directory, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        threading.Thread(target=self._repeat, daemon=True).start()
+
+    def _repeat(self) -> None:
+        for line in self._process.stderr or ():
+            if line.startswith("marq: "):
+                say(f"  {line.rstrip()}")
+            if line.endswith("works\n"):
+                self._working.release()
+
+    def wait_until_working(self) -> None:
+        """All of them."""
+        for _ in range(PROCESSES):
+            if not self._working.acquire(timeout=PATIENCE_S):
+                raise stuck()
+
+    def kill_one(self) -> int:
+        """End one as the kernel would for want of memory; its pid."""
+        victim = psutil.Process(self._process.pid).children()[0]
+        victim.send_signal(signal.SIGKILL)
+        return int(victim.pid)
+
+    def close(self) -> None:
+        """SIGTERM: handlers finish, what is fetched ahead is given back."""
+        self._process.terminate()
+        self._process.wait(PATIENCE_S)
+
+
+def wait_until(enough: Callable[[], bool], pace_s: float = 0.1) -> None:
+    """Look again and again."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not enough():
+        if time.monotonic() > deadline:
+            raise stuck()
+        time.sleep(pace_s)
+
+
+def stuck() -> RuntimeFailed:
+    """What the demo says when something does not happen."""
+    return RuntimeFailed("the demo did not get on: is the machine very busy?")
