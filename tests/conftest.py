@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 from marq import embedded
+from tests.tracker_process import TrackerProcess
 
 
 @pytest.fixture(scope="session")
@@ -17,4 +20,26 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.Runtime
     # Without a tracker: who wants one starts it. It ends with this process, even a killed one.
     runtime = embedded.start(directory, tracker=False, parent=os.getpid())
     yield runtime
+    runtime.stop()
+
+
+@dataclass(frozen=True)
+class Tracked:
+    """A broker and the tracker that keeps time on it."""
+
+    bootstrap_servers: str
+    tracker: TrackerProcess
+    checkpoint: Path
+
+
+@pytest.fixture(scope="session")
+def tracked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracked]:
+    """A real broker with a tracker; of its own, so that tests of what workers do alone are not
+    disturbed. Whoever kills the tracker starts it again."""
+    directory = tmp_path_factory.mktemp("tracked")
+    checkpoint = directory / "checkpoint"
+    runtime = embedded.start(directory / "runtime", tracker=False, parent=os.getpid())
+    with TrackerProcess(runtime.bootstrap_servers, checkpoint) as tracker:
+        tracker.wait_until_ready()
+        yield Tracked(runtime.bootstrap_servers, tracker, checkpoint)
     runtime.stop()

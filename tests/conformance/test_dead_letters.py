@@ -165,9 +165,9 @@ def test_redrive_after_a_purge_hands_the_message_out(world: World) -> None:
 
 
 def test_redrive_gives_an_expired_message_its_queue_s_whole_ttl_again(world: World) -> None:
-    orders = world.queue(ttl="1s")
+    orders = world.queue(ttl="4s")
     orders.send(b"1")
-    world.let_pass("2s")
+    world.let_pass("5s")
     assert world.is_quiet(orders)
     world.letter(orders)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import faulthandler
 import logging
+import os
 import queue
 import signal
 import sys
@@ -42,12 +43,24 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 Reports = queue.SimpleQueue[tuple[str, marq.Receipt[None]] | None]
 
 
+def obey(payload: bytes) -> None:
+    """Some messages say what is to become of their handler."""
+    match payload:
+        case b"exit":
+            os._exit(9)
+        case b"raise":
+            raise ValueError("as the message wants")
+        case b"hang":
+            time.sleep(3_600)
+
+
 def handle_all(broker: marq.Broker, plan: Plan, reports: Reports) -> list[marq.Queue[bytes]]:
     queues = [broker.queue(name, type=bytes) for name in plan.queues]
 
     def handle(payload: bytes, delivery: marq.Delivery[bytes]) -> None:
         about = f"{delivery._stored.address} {delivery.message_id} {delivery.attempt}"
         say("begun", about)
+        obey(payload)
         if plan.work_s:
             time.sleep(plan.work_s)
         say("done", about)

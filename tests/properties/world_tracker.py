@@ -5,10 +5,10 @@ before and after every step, runs batches again cut otherwise, and loses its che
 from __future__ import annotations
 
 from marq.core import act
-from marq.core.fold import fold
-from marq.core.marker import Action, Held, HeldParked, Hold
+from marq.core.fold import Record, fold
+from marq.core.marker import Action, HeldParked, Hold
 from marq.core.overdue import Due, Event, emit
-from marq.core.restate import needed_from, restatement
+from marq.core.restate import caught_up, needed_from, restatement
 from marq.core.snapshot import load, load_chunk
 from marq.core.state import State
 from tests.properties.chance import Chance
@@ -71,23 +71,25 @@ class Tracker:
         world.story.append(f"the tracker folds {start} to {end}")
         if state.next_offset >= self._rebuilt_at:
             assert open_in(state) == world.open_at[end - 1], "the tracker has other things open"
-            self._act(state)
-            self._trim(state, start)
+            tail = self._act(state)
+            self._trim(state, start, tail)
         self._may_crash()
         self._checkpoint = blobs(state)
 
-    def _act(self, state: State) -> None:
+    def _act(self, state: State) -> list[Record]:
+        """Perform what is overdue; the log that was read for it beyond the batch."""
         events = emit(state, self._chance.pick((1_000, 1_000, 2, 1)))
         self._may_crash()
         high_watermark = len(self._world.log)
-        tail = [record.body for record in self._world.log[state.next_offset :]]
-        standing = act.standing(events, tail)
+        tail = self._world.log[state.next_offset :]
+        standing = act.standing(events, (record.body for record in tail))
         for at in range(0, len(standing), 2):
             for _ in range(self._chance.pick((0, 0, 1, 2)) if self.fragile else 0):
                 self._workers.land()  # nobody waits for act
             self._may_crash()
             self._transaction(standing[at : at + 2], high_watermark)
             self._may_crash()
+        return tail
 
     def _transaction(self, events: list[Event], high_watermark: int) -> None:
         """Copies and dead letters with their ends, or a hold: all of it or nothing."""
@@ -104,20 +106,13 @@ class Tracker:
     def _is_put_off(self, event: Event) -> bool:
         """Whether it is answered with a hold: a half message to check, or a broker that is ill."""
         if isinstance(event, Due) and event.action is Action.CHECK and event.tries < MAX_CHECKS:
-            self._hold(event, Action.CHECK)
+            held = HeldParked(event.ref, Action.CHECK, 1_000)
+            self._world.append(Hold(parked=(held,), by_tracker=True))
             return True
         if self.fragile and self._chance.below(8) == 7:
-            self._hold(event, Action.EXTEND)
+            self._world.append(act.put_off([event], 1_000))
             return True
         return False
-
-    def _hold(self, event: Event, action: Action) -> None:
-        if isinstance(event, Due):
-            hold = Hold(parked=(HeldParked(event.ref, action, 1_000),), by_tracker=True)
-        else:
-            claim, index = event.names[0]
-            hold = Hold((Held(claim, 1 << index, action, 1_000),), by_tracker=True)
-        self._world.append(hold)
 
     def _perform(self, event: Event) -> None:
         spent = not isinstance(event, Due) and event.attempt >= MAX_ATTEMPTS
@@ -126,11 +121,13 @@ class Tracker:
         else:
             self._world.copy(event)
 
-    def _trim(self, state: State, batch_start: int) -> None:
+    def _trim(self, state: State, batch_start: int, tail: list[Record]) -> None:
         world = self._world
         if self.fragile and self._chance.below(3):
             return
-        world.append(restatement(state, RESTATE_AFTER_MS))
+        made = restatement(state, RESTATE_AFTER_MS)
+        clocks = (state.clock_ms, state.lease_clock_ms, state.grace_ms)
+        world.append(caught_up(made, State(state.next_offset, *clocks), tail))
         self._may_crash()
         world.start = max(world.start, min(needed_from(state), batch_start))
         world.story.append(f"the hold log is trimmed below {world.start}")

@@ -14,6 +14,7 @@ from marq.core.marker import (
     Claim,
     ClaimId,
     EndedRuns,
+    Failed,
     Held,
     HeldParked,
     Hold,
@@ -127,6 +128,14 @@ def test_the_bytes_of_a_marker_never_change(name: str) -> None:
     marker, frozen = GOLDEN[name]
 
     assert codec.encode(marker).hex() == frozen.replace(" ", "")
+
+
+def test_a_restatement_keeps_the_attempts_that_failed() -> None:
+    failed = (Failed(1, 1_700_000_000_000, "busy"), Failed(2, 1_700_000_001_000, ""))
+    part = Part(0b1, 1_700_000_030_000, attempt=3, failed=failed)
+    restate = Restate(1, (Restated(ID, SOURCE, ((0, 1),), (part,)),))
+
+    assert codec.decode(codec.encode(restate)) == restate
 
 
 def test_a_claim_of_a_thousand_messages_is_smaller_than_a_message() -> None:

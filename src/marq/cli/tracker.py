@@ -98,9 +98,7 @@ def _run(found: Tracker) -> None:
 
     def stop(number: int, frame: object) -> None:
         found.stop()
-        end = threading.Timer(_END_S, lambda: os._exit(1))  # Spark may hang when it ends
-        end.daemon = True  # else an orderly end would wait for it
-        end.start()
+        _end_at_last(1)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
@@ -109,7 +107,18 @@ def _run(found: Tracker) -> None:
         found.run()
     except Superseded as superseded:
         typer.echo(f"marq: {superseded}", err=True)
+        _end_at_last(SUPERSEDED)
         raise typer.Exit(SUPERSEDED) from None
+    finally:
+        _end_at_last(1)
+        found.close()
+
+
+def _end_at_last(code: int) -> None:
+    """End the process in a while, however Spark stands: it may hang when it is stopped."""
+    timer = threading.Timer(_END_S, lambda: os._exit(code))
+    timer.daemon = True
+    timer.start()
 
 
 def _tell_when_ready(found: Tracker) -> None:

@@ -18,6 +18,7 @@ from marq.core.marker import (
     Begun,
     Claim,
     ClaimId,
+    Failed,
     Held,
     Hold,
     KeepAlive,
@@ -33,6 +34,8 @@ from marq.core.state import OpenClaim, State
 
 JUMP_MS = 2_000
 """Ticks come every 100 ms. A longer silence means that the tracker or the leader was away."""
+FAILED = 10
+"""Failed attempts that an entry remembers."""
 GRACE_MS = 5_000
 """How long acks and beats that waited in producers meanwhile may take to arrive."""
 
@@ -160,6 +163,7 @@ def _put_back(claim: OpenClaim, parts: list[Part]) -> None:
             part.kept_alive,
             part.action,
             part.reason,
+            part.failed,
         )
         same = merged.setdefault(terms, part)
         if same is not part:
@@ -210,6 +214,9 @@ def _hold_claimed(state: State, claim: OpenClaim, held: Held, by_tracker: bool) 
         if held.action is Action.EXTEND:
             part.deadline_ms = max(part.deadline_ms, deadline_ms)
         else:
+            if held.action is Action.REDELIVER and part.attempt and not by_tracker:
+                failed = Failed(part.attempt, state.clock_ms, held.reason)
+                part.failed = (*part.failed, failed)[-FAILED:]
             part.deadline_ms, part.ahead_ms = deadline_ms, held.ahead_ms
             part.action, part.reason = held.action, held.reason
     _put_back(claim, moved)

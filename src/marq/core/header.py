@@ -148,10 +148,10 @@ def join(meta: Meta, headers: Headers) -> Headers:
     return headers if meta == PLAIN else ((NAME, encode(meta)), *headers)
 
 
-def remember(history: tuple[Past, ...], past: Past) -> tuple[Past, ...]:
-    """The history with one more attempt; the oldest give way, reasons are cut."""
-    cut = Past(past.attempt, past.at_ms, past.worker, past.reason[:REASON_CHARS])
-    return (*history, cut)[-HISTORY:]
+def remember(history: tuple[Past, ...], *more: Past) -> tuple[Past, ...]:
+    """The history with more attempts; the oldest give way, reasons are cut."""
+    cut = (Past(each.attempt, each.at_ms, each.worker, each.reason[:REASON_CHARS]) for each in more)
+    return (*history, *cut)[-HISTORY:]
 
 
 def _history_bytes(history: tuple[Past, ...]) -> bytes:

@@ -141,6 +141,14 @@ class Hold(Struct, frozen=True, gc=False):
     deadline."""
 
 
+class Failed(NamedTuple):
+    """An attempt that ended in a retry, in the hands of the same worker."""
+
+    attempt: int
+    at_ms: int
+    reason: str
+
+
 class Part(Struct, gc=False):
     """Messages of a claim that share everything but their offset. The fold's, and restated."""
 
@@ -153,6 +161,8 @@ class Part(Struct, gc=False):
     kept_alive: bool = False
     action: Action = Action.EXPIRE
     reason: str = ""
+    failed: tuple[Failed, ...] = ()
+    """Its attempts that were retried and are in no record but the holds: the last ones."""
 
     @property
     def lapse_ms(self) -> int:

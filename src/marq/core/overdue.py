@@ -14,7 +14,7 @@ from operator import attrgetter, itemgetter
 from msgspec import Struct
 
 from marq.core import bits, claimed, opening
-from marq.core.marker import Action, ClaimId, ParkedRef, Part, Source
+from marq.core.marker import Action, ClaimId, Failed, ParkedRef, Part, Source
 from marq.core.parked import NEVER_MS
 from marq.core.state import OpenClaim, State
 
@@ -36,6 +36,8 @@ class Overdue(Struct, frozen=True, gc=False):
     """The attempt that was begun; 0 = it was only prefetched."""
     kept_alive: bool
     reason: str
+    failed: tuple[Failed, ...] = ()
+    """Attempts that were retried by the worker that had it."""
 
     @property
     def lapse_ms(self) -> int:
@@ -127,6 +129,7 @@ def _spoken(
         attempt=max(each.attempt for _, each in terms),
         kept_alive=part.kept_alive,
         reason=decisive.reason,
+        failed=part.failed,
     )
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from struct import Struct as Layout
 
-from marq.core.marker import Action, ClaimId, Part, Restated, Source
+from marq.core.marker import Action, ClaimId, Failed, Part, Restated, Source
 from marq.core.wire import MAX_INDEX, Reader, Writer
 from marq.errors import MalformedMarker
 
 U64 = Layout("<Q")
 _TOPIC_ID_BYTES = 16
 _PART_ACTIONS = frozenset(Action) - {Action.EXTEND, Action.CANCEL}
+_FAILED = 32
+"""Beside a part's action: failed attempts follow."""
 
 
 def put_claim_id(out: Writer, claim: ClaimId) -> None:
@@ -80,10 +82,10 @@ def offsets(data: Reader, position: int = 0) -> tuple[tuple[int, int], ...]:
     return found
 
 
-def put_action(out: Writer, action: Action, allowed: frozenset[Action]) -> None:
+def put_action(out: Writer, action: Action, allowed: frozenset[Action], flag: int = 0) -> None:
     if action not in allowed:
         raise ValueError(f"{action!r} cannot stand here")
-    out.number(action)
+    out.number(action | flag)
 
 
 def action(data: Reader, allowed: frozenset[Action]) -> Action:
@@ -110,8 +112,21 @@ def put_restated(out: Writer, claim: Restated) -> None:
         out.number(part.deadline_ms)
         out.durations(part.ahead_ms, part.lease_ms)
         out.number(part.attempt << 1 | part.kept_alive)
-        put_action(out, part.action, _PART_ACTIONS)
+        put_action(out, part.action, _PART_ACTIONS, _FAILED if part.failed else 0)
         out.text(part.reason)
+        if part.failed:
+            _put_failed(out, part.failed)
+
+
+def _put_failed(out: Writer, attempts: tuple[Failed, ...]) -> None:
+    out.number(len(attempts))
+    for failed in attempts:
+        out.numbers((failed.attempt, failed.at_ms))
+        out.text(failed.reason)
+
+
+def _failed(data: Reader) -> tuple[Failed, ...]:
+    return tuple(Failed(data.number(), data.number(), data.text()) for _ in range(data.count()))
 
 
 def restated(data: Reader) -> Restated:
@@ -122,6 +137,9 @@ def restated(data: Reader) -> Restated:
 def _part(data: Reader) -> Part:
     indexes, deadline_ms, ahead_ms = data.indexes(), data.number(), data.duration()
     lease_ms, attempt = data.duration(), data.number()
+    doing = data.number()
+    if doing & ~_FAILED not in _PART_ACTIONS:
+        raise MalformedMarker(f"no such action: {doing}")
     return Part(
         indexes=indexes,
         deadline_ms=deadline_ms,
@@ -129,6 +147,7 @@ def _part(data: Reader) -> Part:
         lease_ms=lease_ms,
         attempt=attempt >> 1,
         kept_alive=bool(attempt & 1),
-        action=action(data, _PART_ACTIONS),
+        action=Action(doing & ~_FAILED),
         reason=data.text(),
+        failed=_failed(data) if doing & _FAILED else (),
     )

@@ -29,6 +29,9 @@ EXPIRED = "expired: its ttl was over"
 _DLQ = "__dlq.errors."
 
 
+Pasts = tuple[Past, ...]
+
+
 class Fate(StrEnum):
     """What became of it, for counting."""
 
@@ -58,12 +61,12 @@ class Context(Struct, frozen=True, gc=False):
 def resolve(event: Overdue, stored: Stored, context: Context) -> Outcome:
     """What becomes of a claimed message."""
     definition = context.definition
-    if definition is None:
-        return buried(stored, context, "the queue was deleted")
-    if is_void(stored, definition.purged):
-        return Outcome(Fate.DROPPED)
     reason = event.reason or (LEASE_EXPIRED if event.action is Action.EXPIRE else "")
     past = _past(event, reason)
+    if definition is None:
+        return buried(stored, context, "the queue was deleted", past)
+    if is_void(stored, definition.purged):
+        return Outcome(Fate.DROPPED)
     if event.action is Action.BURY:
         return buried(stored, context, reason, past)
     if event.attempt >= definition.max_attempts:
@@ -72,7 +75,7 @@ def resolve(event: Overdue, stored: Stored, context: Context) -> Outcome:
     return _again(event, stored, past, context)
 
 
-def _again(event: Overdue, stored: Stored, past: Past | None, context: Context) -> Outcome:
+def _again(event: Overdue, stored: Stored, past: Pasts, context: Context) -> Outcome:
     meta = stored.meta()
     due_ms = max(meta.due_at(stored.at_ms), event.deadline_ms + _wait_ms(event, meta, context))
     copy = replace(
@@ -81,7 +84,7 @@ def _again(event: Overdue, stored: Stored, past: Past | None, context: Context) 
         copies=meta.copies + 1,
         due_ms=due_ms,
         suspect=event.kept_alive and event.attempt > 0 and event.action is Action.EXPIRE,
-        history=header.remember(meta.history, past) if past else meta.history,
+        history=header.remember(meta.history, *past),
     )
     return _copied(stored, copy, context)
 
@@ -137,13 +140,13 @@ def release(event: Due, stored: Stored, partition: int, context: Context) -> Out
     return Outcome(Fate.COPIED, _record(context.queue, partition, stored, copy))
 
 
-def buried(stored: Stored, context: Context, reason: str, past: Past | None = None) -> Outcome:
+def buried(stored: Stored, context: Context, reason: str, past: Pasts = ()) -> Outcome:
     """The message as a dead letter, with its history; dropped where the queue wants none."""
     definition = context.definition
     if definition is not None and not definition.dead_letter:
         return Outcome(Fate.DROPPED)
     meta = stored.meta()
-    history = header.remember(meta.history, past) if past else meta.history
+    history = header.remember(meta.history, *past)
     letter = replace(
         _kept(stored, context.queue),
         due_ms=0,
@@ -151,7 +154,7 @@ def buried(stored: Stored, context: Context, reason: str, past: Past | None = No
         suspect=False,
         history=history,
     )
-    attempts = past.attempt if past else meta.attempt - 1
+    attempts = past[-1].attempt if past else meta.attempt - 1
     errors = _errors(stored, context.queue, attempts, reason)
     headers = header.join(letter, (*_without_errors(stored.user_headers()), *errors))
     topic = names.dead_letters(context.queue)
@@ -212,12 +215,17 @@ def attempts_of(letter: Stored) -> int:
     return int(value) if value.isdigit() else 0
 
 
-def _past(event: Overdue, reason: str) -> Past | None:
-    """The attempt that failed; none if it was only prefetched."""
-    if not event.attempt:
-        return None
+def _past(event: Overdue, reason: str) -> Pasts:
+    """The attempts that failed under this claim, the last one last; none if it was only fetched.
+
+    A retry is there already, with the time it was asked for.
+    """
     (claim, _), *_ = event.names
-    return Past(event.attempt, event.deadline_ms, f"{claim.worker:016x}", reason)
+    worker = f"{claim.worker:016x}"
+    found = [Past(each.attempt, each.at_ms, worker, each.reason) for each in event.failed]
+    if event.attempt and (not found or found[-1].attempt != event.attempt):
+        found.append(Past(event.attempt, event.deadline_ms, worker, reason))
+    return tuple(found)
 
 
 def _kept(stored: Stored, queue: str) -> Meta:

@@ -30,8 +30,14 @@ class Keeping:
     """What the tracker's driver does beside the query."""
 
     def __init__(
-        self, admin: Admin, catalog: Callable[[], Catalog], seeker: Seeker, writer: StatsWriter
+        self,
+        admin: Admin,
+        catalog: Callable[[], Catalog],
+        seeker: Seeker,
+        writer: StatsWriter,
+        now_ms: Callable[[], int | None],
     ) -> None:
+        self._now_ms = now_ms
         self._admin = admin
         self._catalog = catalog
         self._counts = QueueCounts(Depths(seeker), Depths(seeker))
@@ -85,7 +91,8 @@ class Keeping:
             (s.topic_id, s.partition): s for report in reports.values() for s in report.sources
         }
         topics = self._topics(catalog, sources)
-        now_ms = max(report.clock_ms for report in reports.values())
+        # By the log's clock now; the folds are a batch behind.
+        now_ms = self._now_ms() or max(report.clock_ms for report in reports.values())
         self._writer.write(self._counts.of(catalog, topics, reports.values(), now_ms), now_ms)
         now = time.monotonic()
         if now >= self._trimmed_at + TRIM_EVERY_S or not self._trimmed_at:

@@ -77,6 +77,7 @@ class Tracker:
         self._places = self._hold_logs()
         self._batches = 0
         self._stopping = threading.Event()
+        self._spark: SparkSession | None = None
         self.metrics = Metrics(options.metrics_port)
         self.ready = threading.Event()
         """Set when the first batch has been acted on."""
@@ -86,6 +87,7 @@ class Tracker:
             self._kafka.recent_catalog,
             Seeker(config.reader(options.servers, self._extra)),
             StatsWriter(self._producer),
+            self._ticks.clock.known_ms,
         )
 
     def _hold_logs(self) -> list[tuple[str, int]]:
@@ -99,18 +101,20 @@ class Tracker:
         ownership.end_open_transactions(self._producer, self._places)
         self._ticks.start()
         self._keeping.start()
-        spark = self._session()
-        try:
-            self._keep_running(spark)
-        finally:
-            self._ticks.stop()
-            self._keeping.stop()
-            spark.stop()
-            self._kafka.close()
+        self._spark = self._session()
+        self._keep_running(self._spark)
 
     def stop(self) -> None:
         """Ask it to end after the batch it is at."""
         self._stopping.set()
+
+    def close(self) -> None:
+        """Let go of everything, in the order it is needed; Spark may take its time."""
+        self._ticks.stop()
+        self._keeping.stop()
+        if self._spark is not None:
+            self._spark.stop()
+        self._kafka.close()
 
     def _session(self) -> SparkSession:
         scratch = self._options.checkpoint / "scratch"
@@ -178,7 +182,8 @@ class Tracker:
     def _batch(self, frame: DataFrame, number: int) -> None:
         """One batch: act on the executors, counts come back."""
         began = time.monotonic()
-        found = self._kafka.recent_catalog()
+        # To its end: a queue that is not in it counts as deleted, and one may be a second old.
+        found = self._kafka.catalog()
         act = Acting(
             self._options.servers,
             tuple(self._extra.items()),

@@ -39,6 +39,7 @@ class Memory:
         self.changed = threading.Condition(threading.RLock())
         self.tracker = Tracker(self.log, self._catalog, self.clock.now_ms(), self.random)
         self._groups: dict[str, Group] = {}
+        self._cancelled: set[ParkedRef] = set()
         self._sequence = count(1)
         self._turn = count()
         self.clock.moved = self._time_moved
@@ -149,11 +150,14 @@ class Memory:
             return False
         with self.caught_up():
             ref = ParkedRef(round(sent.due.timestamp() * 1_000), sent.offset)
+            if ref in self._cancelled:
+                return True
             if self.tracker.delayed.parked.get(ref) is None:
                 return False
             self.tracker.hold_parked(Hold(parked=(HeldParked(ref, Action.CANCEL),)))
             cancelled = self.tracker.delayed.parked.get(ref) is None
             if cancelled:
+                self._cancelled.add(ref)
                 self._delayed().partitions[0].drop(sent.offset)
             return cancelled
 

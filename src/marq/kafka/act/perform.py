@@ -25,15 +25,17 @@ from marq.core.redelivery import Context, Fate, Outcome
 from marq.core.restate import caught_up
 from marq.core.state import State
 from marq.core.stored import Outgoing, Stored
+from marq.errors import NotConnected
 from marq.kafka.act import report
 from marq.kafka.act.payloads import Found, Payloads
 from marq.kafka.act.report import Report
 from marq.kafka.act.tools import Tools
-from marq.kafka.act.transactions import Transactions
+from marq.kafka.act.transactions import Superseded, Transactions, Unsure
 from marq.kafka.reader import hold_record
 
 UNDECIDED_S = 1.0
 """How long a transaction of someone else's in the log is waited for."""
+TRIES = 3
 SOON_MS, LATER_MS = 1_000, 60_000
 """How long is put off what cannot be looked at now, and what no broker takes."""
 
@@ -57,15 +59,29 @@ class Act:
         self._report = report.of(*place, batch)
 
     def perform(self) -> Report:
-        """Do what the batch asks for, and say what was done."""
+        """Do what the batch asks for, and say what was done.
+
+        After an error that leaves it open what was written, all of it is done again: the tail
+        tells. Fenced counts as such an error, for a broker also fences a producer whose
+        transaction it gave up; of two trackers one ends soon, and until then both are harmless.
+        """
         events = self._batch.events()
         if events or self._batch.restates:
-            producer = self._tools.open(self._topic, self._partition)
-            try:
-                self._act(producer, events)
-            finally:
-                producer.close()
+            for left in reversed(range(TRIES)):
+                try:
+                    self._once(events)
+                    break
+                except (Superseded, Unsure, NotConnected):
+                    if not left:
+                        raise
         return self._report
+
+    def _once(self, events: list[Event]) -> None:
+        producer = self._tools.open(self._topic, self._partition)
+        try:
+            self._act(producer, events)
+        finally:
+            producer.close()
 
     def _act(self, producer: Transactions, events: list[Event]) -> None:
         tail = self._tail()

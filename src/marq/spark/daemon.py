@@ -1,0 +1,22 @@
+"""What Spark forks its Python workers from: all they need is loaded once, and not in each."""
+
+from __future__ import annotations
+
+import pyspark.sql.pandas.serializers
+import pyspark.sql.streaming.stateful_processor_util
+import pyspark.worker
+from pyspark import daemon
+
+import marq.spark.acting
+import marq.spark.folding
+
+LOADED = (
+    marq.spark.acting,
+    marq.spark.folding,
+    pyspark.sql.pandas.serializers,
+    pyspark.sql.streaming.stateful_processor_util,
+    pyspark.worker,
+)
+
+if __name__ == "__main__":
+    daemon.manager()

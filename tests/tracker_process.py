@@ -1,0 +1,126 @@
+"""The tracker as a process of a test: started, killed, paused and stopped by its handle."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+import psutil  # type: ignore[import-untyped]
+
+from marq.embedded import tether
+
+READY_S = 120.0
+_KEEPS_TIME = "the tracker keeps time"
+
+
+class TrackerProcess:
+    """One `marq tracker`, in a process group of its own: its JVM and Python workers die with it."""
+
+    def __init__(
+        self, servers: str, checkpoint: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        options = ["--url", f"kafka://{servers}", "--checkpoint", str(checkpoint)]
+        self._command = [sys.executable, "-m", "marq.cli", "tracker", *options]
+        self._environment = dict(environment or {})
+        self.log = checkpoint.with_suffix(".log")
+        self._lines: list[str] = []
+        self._said = threading.Condition()
+        self._start()
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(
+            # Tied to this process: a test run that is killed leaves no tracker behind.
+            [sys.executable, tether.__file__, str(os.getpid()), *self._command],
+            env={**os.environ, **self._environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self._listener = threading.Thread(target=self._listen, args=(self._process,), daemon=True)
+        self._listener.start()
+
+    def _listen(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        with self.log.open("a") as file, process.stderr as lines:
+            for line in lines:
+                file.write(line)
+                file.flush()
+                with self._said:
+                    self._lines.append(line)
+                    self._said.notify_all()
+
+    def wait_until_ready(self) -> Self:
+        """Wait for its first batch."""
+        with self._said:
+            ready = self._said.wait_for(
+                lambda: self._tells(_KEEPS_TIME) or self._process.poll() is not None, READY_S
+            )
+        assert ready and self._tells(_KEEPS_TIME), f"the tracker is not ready: {self.tail()}"
+        return self
+
+    def _tells(self, sentence: str) -> bool:
+        return any(sentence in line for line in self._lines)
+
+    def tail(self) -> str:
+        """What it said last."""
+        return "".join(self._lines[-15:])
+
+    def kill(self) -> None:
+        """SIGKILL to it and everything it started."""
+        family = self._family()
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(family, 10)
+        self._process.wait(10)
+        self._listener.join(10)
+
+    def _family(self) -> list[psutil.Process]:
+        try:
+            own = psutil.Process(self._process.pid)
+            return [own, *own.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def restart(self) -> Self:
+        """Start it again, with the same checkpoint."""
+        self._lines.clear()
+        self._start()
+        return self
+
+    def signal(self, number: signal.Signals) -> None:
+        """A signal to it and everything it started."""
+        for process in self._family():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)
+
+    def wait(self, timeout_s: float = 60.0) -> int:
+        """Its exit code, when it ends by itself."""
+        return self._process.wait(timeout_s)
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """SIGTERM, and SIGKILL if that is not heard; again is harmless."""
+        if self.running:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(25)
+        self.kill()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()

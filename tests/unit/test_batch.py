@@ -1,0 +1,128 @@
+"""What a batch of a hold-log partition comes to."""
+
+from __future__ import annotations
+
+from marq.core import batch, codec
+from marq.core.batch import TRIM_EVERY_MS
+from marq.core.fold import Record, fold
+from marq.core.marker import EndedRuns, KeepAlive, Parked, Restate, Source
+from marq.core.restate import caught_up, needed_from, restatement, restatements
+from marq.core.state import State
+from tests.properties.hold_log import ORDERS, START_MS, MarkersLog, open_offsets
+
+
+def test_a_batch_survives_the_way_to_act() -> None:
+    log = MarkersLog()
+    log.claim(offsets=[7, 8], at=0)
+    log.park(at=0, delay_ms=500)
+    log.tick(at=1_000)
+
+    made = batch.conclude(log.folded(), start=3, caught_up=True)
+
+    assert batch.decode(batch.encode(made)) == made
+    assert [event.offset for event in made.overdue] == [7, 8]
+    assert len(made.due) == 1
+    assert (made.start, made.end) == (3, len(log.records))
+
+
+def test_its_events_come_in_the_order_they_lapsed() -> None:
+    log = MarkersLog()
+    log.park(at=0, delay_ms=900)
+    log.claim(offsets=[7], lease_ms=800, at=0)
+    log.park(at=0, delay_ms=700)
+    log.tick(at=1_000)
+
+    events = batch.conclude(log.folded(), start=0, caught_up=True).events()
+
+    assert [event.lapse_ms - START_MS for event in events] == [700, 800, 900]
+
+
+def test_while_it_catches_up_nothing_is_emitted_or_trimmed() -> None:
+    log = MarkersLog()
+    log.claim(offsets=[7], at=0)
+    log.tick(at=TRIM_EVERY_MS * 2)
+    log.tick(at=TRIM_EVERY_MS * 2 + 1_000)
+
+    made = batch.conclude(log.folded(), start=0, caught_up=False)
+
+    assert not made.events()
+    assert not made.restates
+    assert not made.trim_to
+
+
+def test_the_log_is_trimmed_to_what_is_open_and_not_beyond_the_batch() -> None:
+    log = MarkersLog()
+    claimed_at = len(log.records)
+    log.claim(offsets=[7], lease_ms=100_000, at=0)
+    log.tick(at=10)
+    state = log.folded()
+
+    assert batch.conclude(state, start=len(log.records), caught_up=True).trim_to == claimed_at
+    assert batch.conclude(state, start=2, caught_up=True).trim_to == 2
+
+
+def test_after_a_restatement_was_read_the_next_one_waits() -> None:
+    log = MarkersLog()
+    log.append(restatement(log.folded()), at=0)
+    log.tick(at=TRIM_EVERY_MS - 1)
+    assert not batch.conclude(log.folded(), start=0, caught_up=True).restates
+
+    log.tick(at=TRIM_EVERY_MS)
+    assert batch.conclude(log.folded(), start=0, caught_up=True).restates
+    assert not batch.conclude(log.folded(), start=0, caught_up=True, turn=1).restates
+
+
+def test_a_large_restatement_is_cut_into_records() -> None:
+    state = State()
+    for number in range(4_500):
+        source = ORDERS._replace(queue=f"q{number}")
+        fold(state, [Record(number, START_MS, _ended(source, number))])
+
+    made = restatements(state)
+
+    assert [len(each.ended) for each in made] == [2_000, 2_000, 500]
+    assert all(len(codec.encode(each)) < 1_000_000 for each in made)
+
+
+def _ended(source: Source, number: int) -> Restate:
+    return Restate(number, (), (EndedRuns(source, ((0, 5),)),))
+
+
+def test_a_claim_beaten_all_the_time_is_restated_with_the_beats_that_came_since() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[7], lease_ms=1_000, at=0)
+    state = log.folded()
+    made = restatement(state, older_than_ms=0)
+    end = len(log.records)
+    log.append(KeepAlive(claim.worker, (claim.sequence,)), at=500)
+    known = State(end, state.clock_ms, state.lease_clock_ms, state.grace_ms)
+
+    at = log.append(caught_up(made, known, log.records[end:]), at=510)
+
+    after = log.folded()
+    assert needed_from(after) == at
+    assert after.claims[claim].parts[0].deadline_ms == START_MS + 1_500
+
+
+def test_what_else_the_tail_opens_is_not_restated() -> None:
+    log = MarkersLog()
+    log.claim(offsets=[7], at=0)
+    state = log.folded()
+    made = restatement(state, older_than_ms=0)
+    end = len(log.records)
+    younger = log.claim(offsets=[8], worker=2, lease_ms=5_000, at=10)
+    known = State(end, state.clock_ms, state.lease_clock_ms, state.grace_ms)
+
+    now = caught_up(made, known, log.records[end:])
+
+    assert younger not in {each.id for each in now.claims}
+    log.append(now, at=20)
+    assert open_offsets(log.folded()) == [7, 8]
+
+
+def test_parked_messages_are_counted_by_queue() -> None:
+    log = MarkersLog()
+    for queue in ("a", "b", "a"):
+        log.append(Parked(0, 60_000, 0, queue=queue), at=0)
+
+    assert batch.conclude(log.folded(), start=0, caught_up=True).delayed == {"a": 2, "b": 1}

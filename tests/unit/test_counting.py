@@ -1,0 +1,60 @@
+"""What a fold knows of each source partition."""
+
+from __future__ import annotations
+
+from marq.core.counting import SourceCount, source_counts
+from marq.core.marker import Action
+from marq.core.runs import Runs
+from tests.properties.hold_log import ORDERS, MarkersLog
+
+
+def count(log: MarkersLog) -> SourceCount:
+    (found,) = source_counts(log.folded())
+    return found
+
+
+def test_messages_are_counted_by_what_they_do() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[0, 1, 2, 3, 4], lease_ms=9_000, at=0)
+    log.begun(claim, [1, 2, 3], lease_ms=9_000, at=1)
+    log.acked(claim, [1], at=2)
+    log.hold(claim, [3], Action.REDELIVER, after_ms=5_000, at=3)
+
+    found = count(log)
+
+    assert (found.fetched, found.begun, found.held, found.oldest) == (2, 1, 1, 0)
+    assert found.polled_to == 5
+    assert (found.topic_id, found.queue) == (ORDERS.topic_id, ORDERS.queue)
+
+
+def test_a_topic_is_settled_up_to_its_oldest_open_message() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[0, 1, 2, 3], at=0)
+    assert count(log).settled_to(0) == 0
+
+    log.acked(claim, [0, 1, 3], at=1)
+    assert count(log).settled_to(0) == 2
+
+    log.acked(claim, [2], at=2)
+    assert count(log).settled_to(0) == 4
+
+
+def test_what_was_never_claimed_is_not_settled() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[5, 6], at=0)
+    log.acked(claim, [5, 6], at=1)
+
+    assert count(log).settled_to(0) == 0
+    assert count(log).settled_to(5) == 7
+    assert count(log).settled_to(9) == 9
+
+
+def test_records_nobody_has_claimed_are_left() -> None:
+    log = MarkersLog()
+    log.claim(offsets=[1, 3], at=0)
+    found = count(log)
+
+    assert list(found.never_claimed(Runs([(0, 6)]))) == list(
+        Runs([(0, 6)]).without(Runs(found.ever))
+    )
+    assert 5 in found.never_claimed(Runs([(0, 6)]))
