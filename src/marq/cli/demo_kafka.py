@@ -17,9 +17,10 @@ from marq import embedded
 from marq.cli.demo_handled import FILE, POISON, Handled
 from marq.cli.demo_stage import say, title
 from marq.cli.demo_workers import PATIENCE_S, PROCESSES, Workers, wait_until
+from marq.embedded import tracker
 from marq.errors import RuntimeFailed
 
-MESSAGES = 15_000
+MESSAGES = 10_000
 DELAY = "12s"
 _LINE_EVERY_S = 1.0
 
@@ -86,7 +87,7 @@ class Watch:
 
     def until(self, orders: int) -> None:
         """Until this many different orders were handled."""
-        wait_until(lambda: self._look() >= orders)
+        wait_until(lambda: self._look() >= orders, f"{orders:,} orders were handled")
 
     def _look(self) -> int:
         self.handled.look()
@@ -102,15 +103,11 @@ class Watch:
 
 def _wait_for_time(runtime: embedded.Runtime, summary: Table) -> None:
     """The workers go on meanwhile."""
-
-    def keeps_time() -> bool:
-        tracker = embedded.status(runtime.directory).tracker
-        if not tracker.alive and tracker.note:
-            raise RuntimeFailed(f"the demo needs the tracker: {tracker.note}")
-        return tracker.keeps_time
-
-    wait_until(keeps_time)
-    took = embedded.status(runtime.directory).tracker.uptime
+    if lacks := tracker.missing():
+        raise RuntimeFailed(f"the demo needs the tracker: {lacks}")
+    directory = runtime.directory
+    wait_until(lambda: embedded.status(directory).tracker.keeps_time, "the tracker kept time")
+    took = embedded.status(directory).tracker.uptime
     say(f"the tracker keeps time: Spark took {took:.0f} s to start beside all that")
     summary.add_row("the tracker, a Spark application", f"kept time after {took:.0f} s")
 
@@ -134,7 +131,7 @@ class Reminder:
         self._arrived.set()
 
     def show(self, summary: Table) -> None:
-        wait_until(self._arrived.is_set)
+        wait_until(self._arrived.is_set, "the delayed message came")
         late = f"{self._late / timedelta(milliseconds=1):.0f} ms after its time"
         say(f"the message delayed by {DELAY} was handed out {late}")
         summary.add_row(f"a message delayed by {DELAY}", f"handed out {late}")
@@ -142,18 +139,18 @@ class Reminder:
 
 def _came_back(orders: marq.Queue[object], watch: Watch, killed: float, summary: Table) -> None:
     """What the dead worker had, and what became of it."""
-    wait_until(lambda: _open(orders) == 0)
+    wait_until(lambda: _open(orders) == 0, "nothing was open")
     watch.handled.look()
     handled, back = watch.handled, watch.handled.came_back()
     begun = sum(line.attempt > 1 for line in back)
     after = max((line.at for line in back), default=killed) - killed
     twice = len(handled.lines) - len(handled.orders)
     lost = MESSAGES - len(handled.orders)
-    say(f"{len(back)} messages of the killed worker came back by themselves and were acked by the")
+    say(f"{len(back):,} messages of the killed worker came back by themselves and were acked by")
     say(
-        f"  others, the last {after:.1f} s after the kill. {begun} had begun by the log: attempt 2;"
+        f"  the others, the last {after:.1f} s after the kill. By the log {begun} had begun, which are"
     )
-    say(f"  {len(back) - begun} were only fetched ahead, which is no attempt")
+    say(f"  at attempt 2, and {len(back) - begun:,} had not: being fetched ahead is no attempt")
     say(f"{len(handled.orders):,} of {MESSAGES:,} handled, nothing is open. {twice} were handled")
     say("  twice: the killed worker's acks of them had not reached the log")
     summary.add_row(
@@ -171,7 +168,7 @@ def _open(orders: marq.Queue[object]) -> int:
 
 
 def _dead_letter(orders: marq.Queue[object], summary: Table) -> None:
-    wait_until(lambda: bool(orders.dead_letters.list()))
+    wait_until(lambda: bool(orders.dead_letters.list()), "there was a dead letter")
     [letter] = orders.dead_letters.list()
     say(f"dead letter {letter.message_id} ({letter.payload!r}): {letter.reason}")
     for past in letter.history:

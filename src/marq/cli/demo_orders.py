@@ -7,8 +7,8 @@ import time
 import marq
 from marq.cli.demo_handled import POISON, Notebook
 
-CONCURRENCY = 16
-WORK_S = 0.02
+CONCURRENCY = 4
+WORK_S = 0.005
 
 broker = marq.connect()
 orders = broker.queue("orders")

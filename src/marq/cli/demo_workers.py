@@ -44,7 +44,7 @@ class Workers:
         """All of them."""
         for _ in range(PROCESSES):
             if not self._working.acquire(timeout=PATIENCE_S):
-                raise stuck()
+                raise stuck("the workers work")
 
     def kill_one(self) -> int:
         """End one as the kernel would for want of memory; its pid."""
@@ -58,15 +58,15 @@ class Workers:
         self._process.wait(PATIENCE_S)
 
 
-def wait_until(enough: Callable[[], bool], pace_s: float = 0.1) -> None:
+def wait_until(enough: Callable[[], bool], what: str) -> None:
     """Look again and again."""
     deadline = time.monotonic() + PATIENCE_S
     while not enough():
         if time.monotonic() > deadline:
-            raise stuck()
-        time.sleep(pace_s)
+            raise stuck(what)
+        time.sleep(0.1)
 
 
-def stuck() -> RuntimeFailed:
+def stuck(what: str) -> RuntimeFailed:
     """What the demo says when something does not happen."""
-    return RuntimeFailed("the demo did not get on: is the machine very busy?")
+    return RuntimeFailed(f"the demo waited in vain until {what}: is the machine very busy?")
