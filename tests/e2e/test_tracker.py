@@ -56,7 +56,7 @@ def settled(broker: marq.Broker, queue: marq.Queue[Any], acked: Callable[[], set
         ledger = tracker_ledger.read(broker, queue.name)
         return ledger.sent <= acked() | ledger.dead.keys()
 
-    assert eventually(done, PATIENCE_S), "some messages are neither acked nor dead"
+    assert eventually(done, PATIENCE_S, every_s=1.0), "some messages are neither acked nor dead"
     return tracker_ledger.read(broker, queue.name)
 
 
@@ -110,7 +110,7 @@ def test_a_message_that_kills_its_process_dies_alone(
         ledger = tracker_ledger.read(broker, queue.name)
         return poison in ledger.dead and others <= crew.ids("acked")
 
-    assert eventually(acked_or_restarted, PATIENCE_S)
+    assert eventually(acked_or_restarted, PATIENCE_S, every_s=1.0)
     ledger = tracker_ledger.read(broker, queue.name)
     assert set(ledger.dead) == {poison}
     assert not ledger.twice and not ledger.buried_twice
