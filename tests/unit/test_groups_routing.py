@@ -81,6 +81,21 @@ def test_a_header_without_times_is_known_by_its_first_bytes(meta: Meta, found: b
     assert routing.may_have_times(header.join(meta, ())[0]) is found
 
 
+@pytest.mark.parametrize("origin", ["orders:3:7", "shöp:0:1"])
+def test_the_header_of_a_plain_copy_is_the_one_the_codec_makes(origin: str) -> None:
+    found = routing.plain_header(origin, 1_700_000_000_000)
+
+    assert found == header.encode(Meta(origin=origin, sent_ms=1_700_000_000_000))
+
+
+def test_a_first_header_of_that_name_that_is_not_ours_stays_the_user_s() -> None:
+    copy = routing.routed(stored(headers=(("marq", b"mine"),)), TEN, "t", {})
+
+    assert copy is not None
+    meta, headers = header.split(copy.headers)
+    assert (meta.origin, headers) == ("orders:3:7", (("marq", b"mine"),))
+
+
 def test_other_headers_have_no_times() -> None:
     assert not routing.may_have_times(("other", b"\1\2"))
     assert not routing.may_have_times(("marq", None))

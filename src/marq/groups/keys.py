@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from marq.groups.config import Filter
 
@@ -19,6 +20,7 @@ def fnv1a(key: bytes) -> int:
     return found
 
 
+@lru_cache(maxsize=1 << 16)  # keys come again, and a byte of one costs as much as asking here
 def partition_of(key: bytes, partitions: int) -> int:
     """Where a key's messages go."""
     return fnv1a(key) % partitions

@@ -8,8 +8,14 @@ from msgspec.structs import replace
 
 from marq.core import header
 from marq.core.stored import Outgoing, Stored, is_void
+from marq.core.wire import Writer
 from marq.groups import keys
 from marq.groups.config import GroupConfig
+
+_SENT = 8 << 1
+"""The tag of the time a message was sent at, a number."""
+_ORIGIN = 3 << 1 | 1
+"""The tag of the place it was sent to, a text."""
 
 
 def routed(
@@ -25,6 +31,10 @@ def routed(
     key = key_of(stored, config)
     if key is None:
         return None
+    partition = keys.partition_of(key, config.max_members)
+    if not stored.headers or stored.headers[0][0] != header.NAME:
+        ours = (header.NAME, plain_header(stored.address, stored.at_ms))
+        return Outgoing(topic, partition, stored.key, stored.value, (ours, *stored.headers))
     meta, headers = header.split(stored.headers)
     copy = replace(
         meta,
@@ -35,8 +45,17 @@ def routed(
         delay_ms=0,
         ttl_ms=0,
     )
-    partition = keys.partition_of(key, config.max_members)
     return Outgoing(topic, partition, stored.key, stored.value, header.join(copy, headers))
+
+
+def plain_header(origin: str, sent_ms: int) -> bytes:
+    """The header of a copy of a plain message: what `header.encode` makes of it, in a third of the
+    time, for most messages are plain."""
+    out = Writer(bytes((header.VERSION,)))
+    out.numbers((_SENT, sent_ms))
+    out.number(_ORIGIN)
+    out.text(origin)
+    return out.bytes()
 
 
 def key_of(stored: Stored, config: GroupConfig) -> bytes | None:
@@ -58,9 +77,6 @@ def may_have_times(first: tuple[str, bytes | None]) -> bool:
     """
     name, value = first
     return name == header.NAME and value is not None and len(value) > 1 and value[1] != _SENT
-
-
-_SENT = 8 << 1
 
 
 def left_to_copy(offset: int, copied: int) -> bool:
