@@ -238,12 +238,11 @@ def test_a_second_tracker_takes_over_and_the_first_one_ends(
         sent = send(queue, 5)
         assert {d.message_id for d in queue.receive(5, "20s")} <= sent
         again: set[str] = set()
-        assert eventually(
-            lambda: (
-                bool(again.update(d.message_id for d in queue.receive(5, "1s") if d.attempt > 1))
-                or again == sent
-            ),
-            PATIENCE_S,
-        )
+
+        def came_back() -> bool:
+            again.update(d.message_id for d in queue.receive(5, "1s") if d.attempt > 1)
+            return again == sent
+
+        assert eventually(came_back, PATIENCE_S)
     first.restart().wait_until_ready()
     assert not tracker_ledger.read(broker, queue.name).twice
