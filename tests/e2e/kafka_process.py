@@ -171,9 +171,11 @@ class Crew:
             worker.end()
 
 
-def eventually(true: Callable[[], bool], within_s: float = PATIENCE_S) -> bool:
+def eventually(
+    true: Callable[[], bool], within_s: float = PATIENCE_S, every_s: float = 0.05
+) -> bool:
     """Whether it becomes true in time."""
     until = time.monotonic() + within_s
     while not (found := true()) and time.monotonic() < until:
-        time.sleep(0.05)
+        time.sleep(every_s)
     return found

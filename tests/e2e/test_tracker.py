@@ -56,7 +56,7 @@ def settled(broker: marq.Broker, queue: marq.Queue[Any], acked: Callable[[], set
         ledger = tracker_ledger.read(broker, queue.name)
         return ledger.sent <= acked() | ledger.dead.keys()
 
-    assert eventually(done, PATIENCE_S), "some messages are neither acked nor dead"
+    assert eventually(done, PATIENCE_S, every_s=1.0), "some messages are neither acked nor dead"
     return tracker_ledger.read(broker, queue.name)
 
 
@@ -110,7 +110,7 @@ def test_a_message_that_kills_its_process_dies_alone(
         ledger = tracker_ledger.read(broker, queue.name)
         return poison in ledger.dead and others <= crew.ids("acked")
 
-    assert eventually(acked_or_restarted, PATIENCE_S)
+    assert eventually(acked_or_restarted, PATIENCE_S, every_s=1.0)
     ledger = tracker_ledger.read(broker, queue.name)
     assert set(ledger.dead) == {poison}
     assert not ledger.twice and not ledger.buried_twice
@@ -238,12 +238,11 @@ def test_a_second_tracker_takes_over_and_the_first_one_ends(
         sent = send(queue, 5)
         assert {d.message_id for d in queue.receive(5, "20s")} <= sent
         again: set[str] = set()
-        assert eventually(
-            lambda: (
-                bool(again.update(d.message_id for d in queue.receive(5, "1s") if d.attempt > 1))
-                or again == sent
-            ),
-            PATIENCE_S,
-        )
+
+        def came_back() -> bool:
+            again.update(d.message_id for d in queue.receive(5, "1s") if d.attempt > 1)
+            return again == sent
+
+        assert eventually(came_back, PATIENCE_S)
     first.restart().wait_until_ready()
     assert not tracker_ledger.read(broker, queue.name).twice

@@ -126,8 +126,10 @@ class MarkersLog:
         held = Held(claim, mask, action, after_ms, ahead_ms, reason)
         return self.append(Hold((held,), by_tracker=by_tracker), at)
 
-    def park(self, at: int, delay_ms: int, ahead_ms: int = 0, **terms: Action) -> ParkedRef:
-        offset = self.append(Parked(0, delay_ms, ahead_ms, **terms), at)
+    def park(
+        self, at: int, delay_ms: int, ahead_ms: int = 0, action: Action = Action.RELEASE
+    ) -> ParkedRef:
+        offset = self.append(Parked(0, delay_ms, ahead_ms, action), at)
         return ParkedRef(START_MS + at + delay_ms, offset)
 
     def hold_parked(

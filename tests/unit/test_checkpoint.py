@@ -46,7 +46,7 @@ def test_some_failures_are_the_checkpoint_s(error: str, blamed: bool) -> None:
 
 
 def test_the_connector_is_let_in_as_the_client_is() -> None:
-    settings = {
+    settings: dict[str, str | int | float | bool] = {
         "security.protocol": "SASL_SSL",
         "sasl.mechanisms": "SCRAM-SHA-512",
         "sasl.username": "marq",

@@ -104,6 +104,9 @@ def test_every_command_named_exists_with_its_options(page: Path) -> None:
         while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
             assert rest[0] in command.commands, f"{name(page)}: no command marq {' '.join(words)}"
             command = command.commands[rest.pop(0)]
-        known = {option for each in command.params for option in each.opts} | {"--help"}
+        options = {option for each in command.params for option in each.opts}
+        known = options | {option for each in command.params for option in each.secondary_opts}
 
-        assert {word for word in rest if word.startswith("--")} <= known, f"{name(page)}: {words}"
+        assert {word for word in rest if word.startswith("--")} <= known | {"--help"}, (
+            f"{name(page)}: {words}"
+        )

@@ -49,7 +49,7 @@ def test_a_message_has_the_options_of_the_contract() -> None:
         (marq.Queue.receive, "max=1 wait='0s' lease=None"),
         (marq.Queue.handler, "concurrency=16 timeout='12h' batch=False"),
         (marq.Queue.deliveries, "lease=None"),
-        (marq.DeadLetters.list, "limit=100"),
+        (marq.DeadLetters.list, "limit=100 where=None"),
         (marq.DeadLetters.redrive, "limit=None rate=None where=None"),
         (marq.DeadLetters.discard, "limit=None where=None"),
         (marq.Delivery.retry, "after='0s' reason=''"),

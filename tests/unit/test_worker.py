@@ -167,7 +167,7 @@ def test_a_worker_is_started_once(marq_broker: marq.Broker) -> None:
     with marq_broker.worker(orders) as worker, pytest.raises(marq.ConfigError, match="once"):
         worker.start()
 
-    with pytest.raises(marq.ConfigError, match="make another by broker.worker"):
+    with pytest.raises(marq.ConfigError, match=r"make another by broker\.worker"):
         worker.start()
 
 

@@ -59,6 +59,10 @@ class Admin:
         for future in self._client.create_topics(new, request_timeout=self._timeout_s).values():
             self._settle(future, KafkaError.TOPIC_ALREADY_EXISTS)
 
+    def topics(self) -> list[str]:
+        """The names of all topics."""
+        return list(self._ask(lambda: self._client.list_topics(timeout=self._timeout_s)).topics)
+
     def delete(self, *topics: str) -> None:
         """Delete topics; those that are gone stay so."""
         futures = self._client.delete_topics(list(topics), request_timeout=self._timeout_s)

@@ -48,15 +48,16 @@ def begin(inbox: KafkaInbox, ticket: Ticket, terms: Terms) -> Handouts:
         return []
     handout = Handout(inbox, live, 1 << ticket.number, 1, ticket.attempt)
     handout.begin_by_ms = ticket.begin_by_ms
-    if ticket.attempt > 1:
+    if ticket.attempt > 1 or ticket.copied:
         handout.begin = Answer(live.lane.waiting)
     start(handout, 1, terms)
     return [(handout, ticket)]
 
 
 def deliveries(handouts: Handouts) -> list[Delivery[Any]]:
-    """The deliveries whose begun the log took in time; a first attempt does not wait for it, so
-    that at most one delivery of a message can go uncounted."""
+    """The deliveries whose begun the log took in time; a first delivery does not wait for it, so
+    that at most one delivery of a message can go uncounted. A copy is no first delivery, whatever
+    its attempt: a message that kills its process at once would never be counted otherwise."""
     found: list[Delivery[Any]] = []
     for handout, ticket in handouts:
         try:

@@ -11,6 +11,7 @@ from marq.core import names
 from marq.core.catalog import Catalog
 from marq.core.counting import SourceCount
 from marq.errors import QueueError
+from marq.groups import names as groups
 from marq.kafka.act.report import Report
 from marq.kafka.act.seeker import Place, Seeker
 from marq.kafka.admin import Admin
@@ -145,9 +146,30 @@ class Keeping:
                     ends[topic.name, number] = end
                     if definition.retention_ms:
                         kept_from[topic.name, number] = now_ms - definition.retention_ms
+        for place, offset in self._needed_by_groups(topics).items():
+            if place in ends:
+                ends[place] = min(ends[place], offset)
         for place, offset in self._admin.offsets_at(kept_from).items():
             ends[place] = ends[place] if offset < 0 else min(ends[place], offset)
         self._admin.trim(ends)
+
+    def _needed_by_groups(self, topics: dict[str, Topic]) -> dict[Place, int]:
+        """From where on an ordered group still needs its queue: it reads it beside the workers.
+
+        A group that has committed nothing yet needs all of it.
+        """
+        needed: dict[Place, int] = {}
+        for group in filter(None, map(groups.of_topic, self._admin.topics())):
+            topic = topics.get(group.queue)
+            if topic is None:
+                continue
+            number = len(topic.spans)
+            copied = self._admin.committed(group.copied, topic.name, number)
+            acked = self._admin.committed(group.offsets, topic.name, number)
+            for partition, offsets in enumerate(zip(copied, acked, strict=True)):
+                place = (topic.name, partition)
+                needed[place] = min(max(0, *offsets), needed.get(place, 1 << 62))
+        return needed
 
     def _commit_idle(self, catalog: Catalog) -> None:
         """Commit again what idle groups have committed, lest it be forgotten; a group with members

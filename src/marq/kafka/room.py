@@ -71,9 +71,8 @@ class Room:
         for index, meta in metas.items():
             message = messages[index]
             due_ms = meta.due_at(message.timestamp()[1])
-            ticket = Ticket(
-                due_ms, self.next_arrival(), live, index, message, meta.attempt, meta.suspect
-            )
+            about = (meta.attempt, meta.suspect, meta.copies > 0)
+            ticket = Ticket(due_ms, self.next_arrival(), live, index, message, *about)
             if due_ms > now_ms and self.is_full:
                 yield ticket
             else:

@@ -57,6 +57,8 @@ class Ticket(NamedTuple):
     message: Any
     attempt: int = 1
     suspect: bool = False
+    copied: bool = False
+    """Whether its record is a copy: it was handed out before, perhaps uncounted."""
     begin_by_ms: int | None = None
 
 
