@@ -147,8 +147,8 @@ def _came_back(orders: marq.Queue[object], watch: Watch, killed: float, summary:
     twice = len(handled.lines) - len(handled.orders)
     lost = MESSAGES - len(handled.orders)
     say(f"{len(back):,} messages of the killed worker came back by themselves and were acked by")
-    say(f"  the others, the last {after:.1f} s after the kill. By the log {begun} had begun and are")
-    say(f"  at attempt 2, {len(back) - begun:,} had not: being fetched ahead is no attempt")
+    say(f"  the others, the last {after:.1f} s after the kill. By the log {begun} had begun,")
+    say(f"  now at attempt 2, {len(back) - begun:,} had not: being fetched ahead is no attempt")
     say(f"{len(handled.orders):,} of {MESSAGES:,} handled, nothing is open. {twice} were handled")
     say("  twice: the killed worker's acks of them had not reached the log")
     summary.add_row(
