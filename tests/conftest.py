@@ -13,6 +13,17 @@ from marq import embedded
 from tests.tracker_process import TrackerProcess
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests with a tracker last: it takes half a core, which others would miss."""
+    items.sort(key=_needs_tracker)
+
+
+def _needs_tracker(item: pytest.Item) -> bool:
+    needs = item.get_closest_marker("needs_tracker") is not None and "kafka" in item.name
+    return needs or "tracked" in getattr(item, "fixturenames", ())
+
+
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.Runtime]:
     """A real single broker, started when the first test asks and stopped at the end of the run."""

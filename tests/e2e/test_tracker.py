@@ -6,6 +6,7 @@ neither, and no expiry was acted on twice.
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -23,7 +24,13 @@ from tests.e2e.kafka_process import ROOT, Crew, eventually
 from tests.e2e.tracker_ledger import RETENTION, Ledger
 from tests.tracker_process import TrackerProcess
 
-pytestmark = [pytest.mark.java, pytest.mark.kafka, pytest.mark.e2e, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.java,
+    pytest.mark.kafka,
+    pytest.mark.e2e,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif("OUTAGES" not in os.environ, reason="minutes long: run by make soak"),
+]
 
 PATIENCE_S = 240.0
 
