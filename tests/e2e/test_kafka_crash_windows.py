@@ -50,7 +50,7 @@ CASES = {
         Case("progress-in-flight", {"nth": 3, "delay_s": 0.001}),
         Case("during-revoke", {"work_s": 0.3}),
         Case("revoked-and-committed", {"work_s": 0.3}),
-        Case("copied-before-end", {"work_s": 0.3, "concurrency": 1}),
+        Case("copied-before-end", {"work_s": 0.1, "concurrency": 1}),
         Case("claim-fails", {"batch": 1, "concurrency": 8}, partitions=1),
     )
 }
@@ -81,7 +81,7 @@ class Aftermath:
 
     def _stop_the_one_that_gives_back(self) -> None:
         victim = self.victims["copied-before-end"]
-        victim.wait_until(lambda: len(victim.events) > 9)
+        victim.wait_until(lambda: len(victim.events) > 60)
         victim.terminate()
 
     def _wait_until_drained(self, case: Case) -> None:
