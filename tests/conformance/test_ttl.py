@@ -11,7 +11,7 @@ pytestmark = pytest.mark.needs_tracker
 
 def test_a_message_is_handed_out_before_its_ttl_is_over(world: World) -> None:
     orders = world.queue()
-    orders.send(b"1", ttl="2s")
+    orders.send(b"1", ttl="20s")
 
     world.let_pass("1s")
 
@@ -63,22 +63,26 @@ def test_a_queue_without_dead_letters_drops_what_expired(world: World) -> None:
 
 
 def test_a_copy_expires_when_the_message_would_have(world: World) -> None:
-    orders = world.queue()
+    orders = world.queue(lease="2s")
     orders.send(b"1", ttl="2s")
     world.take_one(orders).retry(after="1s").result(world.patience_s)
 
     world.let_pass("3s")
 
-    assert world.is_quiet(orders)
+    def buried() -> bool:
+        assert world.is_quiet(orders)
+        return bool(orders.dead_letters.list())
+
+    world.wait_until(buried)
     assert world.letter(orders).attempts == 1
 
 
 def test_a_message_in_hand_does_not_expire(world: World) -> None:
     orders = world.queue()
-    orders.send(b"1", ttl="1s")
+    orders.send(b"1", ttl="4s")
     delivery = world.take_one(orders)
 
-    world.let_pass("2s")
+    world.let_pass("5s")
     delivery.ack().result(world.patience_s)
 
     assert orders.dead_letters.list() == []
