@@ -152,7 +152,7 @@ class Runner:
             else:
                 self._send_home_if_another_waits(hand)
             if self._inbox.suspects():
-                self._run_suspect(hand)
+                self._run_suspects(hand)
 
     def _send_home_if_another_waits(self, hand: int) -> None:
         with self._changed:
@@ -224,17 +224,22 @@ class Runner:
             with self._changed:
                 self._changed.notify_all()
 
-    def _run_suspect(self, hand: int) -> None:
-        """It may have killed its process: it runs alone, so that it takes nobody with it."""
+    def _run_suspects(self, hand: int) -> None:
+        """Each may have killed its process: it runs alone, so that it takes nobody with it."""
         if not self._gate.close(self._lease_s(), self._stopping.is_set):
             return
         try:
-            jobs = self._begin(hand, self._handing_alone, 1, 0)
-            self._handle(jobs)
-            with self._changed:
-                self._changed.wait_for(lambda: not self._jobs.intersection(jobs))
+            for _ in range(self._inbox.suspects()):
+                if self._goes_on(hand):
+                    self._run_suspect(hand)
         finally:
             self._gate.open()
+
+    def _run_suspect(self, hand: int) -> None:
+        jobs = self._begin(hand, self._handing_alone, 1, 0)
+        self._handle(jobs)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._jobs.intersection(jobs))
 
     def _lease_s(self) -> float:
         definition = self._backend.catalog().of_topic(self.name)

@@ -177,8 +177,9 @@ class Reference:
 
     def _hold_one(self, message: Message, held: Held, by_tracker: bool) -> None:
         lease = self.open[message][held.claim]
-        in_time = not self._lapsed(lease) and lease.action is Action.EXPIRE
-        if not by_tracker and not in_time:
+        last_word = held.action is Action.BURY and lease.action is Action.REDELIVER
+        takes = lease.action is Action.EXPIRE or last_word
+        if not by_tracker and (self._lapsed(lease) or not takes):
             return
         self.marked.discard(message)
         if held.action is Action.EXTEND:

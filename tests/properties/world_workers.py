@@ -170,7 +170,10 @@ class Workers:
 
     def hold(self, action: Action) -> None:
         """Retry, reject or extend."""
-        phases = ("begun",) if action is Action.REDELIVER else ("begun", "fetched")
+        phases = {
+            Action.REDELIVER: ("begun",),
+            Action.BURY: ("begun", "fetched", "retried"),
+        }.get(action, ("begun", "fetched"))
         if found := self._pick(*phases):
             worker, delivery = found
             if action is not Action.EXTEND:

@@ -202,6 +202,18 @@ def test_a_worker_that_gave_a_message_away_cannot_hold_it_again() -> None:
     assert (event.action, event.reason) == (Action.BURY, "bad")
 
 
+def test_what_waits_for_its_retry_in_the_worker_is_buried_at_once() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[7], lease_ms=9_000, at=0)
+    log.hold(claim, [7], Action.REDELIVER, after_ms=5_000, at=100)
+    log.hold(claim, [7], Action.BURY, reason="it expired", at=200)
+    log.tick(at=300)
+
+    (event,) = overdue(log.folded())
+
+    assert (event.action, event.reason) == (Action.BURY, "it expired")
+
+
 def test_messages_rejected_in_the_same_millisecond_keep_their_own_reasons() -> None:
     log = MarkersLog()
     claim = log.claim(offsets=[7, 8], at=0)

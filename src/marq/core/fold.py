@@ -199,13 +199,15 @@ def _hold_claimed(state: State, claim: OpenClaim, held: Held, by_tracker: bool) 
     """Put these messages under an action.
 
     A worker's hold takes only what it has a lease on: the same hold landing twice, or an older
-    one after a newer, changes nothing. The tracker's is the answer to what is overdue.
+    one after a newer, changes nothing. Burying is the last word a worker has on a message, so it
+    also takes one that waits for its retry. The tracker's is the answer to what is overdue.
     """
+    takes = {Action.EXPIRE, Action.REDELIVER} if held.action is Action.BURY else {Action.EXPIRE}
     moved = _take(
         state,
         claim,
         held.indexes,
-        lambda part: by_tracker or part.action is Action.EXPIRE,
+        lambda part: by_tracker or part.action in takes,
         late=by_tracker,
     )
     deadline_ms = state.clock_ms + held.after_ms
