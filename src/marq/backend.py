@@ -87,12 +87,13 @@ class Backend(Protocol):
         """Messages that wait and are nobody's now, oldest first; nothing changes."""
         ...
 
-    def redrive(self, letter: Stored) -> bool:
-        """Send a dead letter to its queue again and end it here; False: someone else did."""
+    def redrive(self, letters: list[Stored]) -> int:
+        """Send dead letters to their queues again and end them here; how many: those that someone
+        else has ended meanwhile are not sent."""
         ...
 
-    def discard(self, letter: Stored) -> bool:
-        """End a dead letter; False: someone else did."""
+    def discard(self, letters: list[Stored]) -> int:
+        """End dead letters; how many: not those that someone else has ended meanwhile."""
         ...
 
     def stats(self, queue: str) -> Stats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from marq.backend import Backend
@@ -15,6 +16,10 @@ from marq.queue import Queue
 
 Where = Callable[[DeadLetter], bool]
 _ALL = 1 << 40
+_AT_ONCE = 100
+"""Letters that are under way together: what a crash in between can send twice."""
+_STEP_S = 0.1
+"""How long a pause that keeps the rate is about."""
 
 
 class DeadLetters(Queue[Any]):
@@ -37,16 +42,16 @@ class DeadLetters(Queue[Any]):
         """
         if rate is not None and not (isinstance(rate, int | float) and rate > 0):
             raise ConfigError(f"rate must be above 0 messages a second, not {rate!r}")
-        done = 0
-        for stored in self._chosen(limit, where):
-            if done and rate is not None:
-                time.sleep(1 / rate)
-            done += self._backend.redrive(stored)
+        done, pause_s = 0, 0.0
+        for letters in _chunks(self._chosen(limit, where), rate):
+            time.sleep(pause_s)
+            done += self._backend.redrive(letters)
+            pause_s = 0.0 if rate is None else len(letters) / rate
         return done
 
     def discard(self, limit: int | None = None, where: Where | None = None) -> int:
         """Remove dead letters for good, oldest first; returns how many."""
-        return sum(self._backend.discard(stored) for stored in self._chosen(limit, where))
+        return sum(map(self._backend.discard, _chunks(self._chosen(limit, where))))
 
     def purge(self) -> None:
         """Discard them all."""
@@ -63,6 +68,13 @@ class DeadLetters(Queue[Any]):
             if left and (where is None or where(DeadLetter(stored))):
                 left -= 1
                 yield stored
+
+
+def _chunks(chosen: Iterator[Stored], rate: float | None = None) -> Iterator[list[Stored]]:
+    """By hundreds, or by what a slower rate lets pass in a step."""
+    size = _AT_ONCE if rate is None else max(1, min(int(rate * _STEP_S), _AT_ONCE))
+    while letters := list(islice(chosen, size)):
+        yield letters
 
 
 def _limit(limit: int) -> int:

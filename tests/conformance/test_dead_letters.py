@@ -151,7 +151,7 @@ def test_what_dies_again_while_it_is_redriven_is_not_sent_twice(world: World) ->
             world.wait_until(lambda: len(orders.dead_letters.list()) == 2)
         return True
 
-    assert orders.dead_letters.redrive(where=reject_the_first_meanwhile) == 2
+    assert orders.dead_letters.redrive(rate=10, where=reject_the_first_meanwhile) == 2
 
 
 def test_redrive_after_a_purge_hands_the_message_out(world: World) -> None:

@@ -266,18 +266,32 @@ class Kafka:
     def peek(self, topic: str, limit: int) -> list[Stored]:
         return counts.peek(self, topic, limit)
 
-    def redrive(self, letter: Stored) -> bool:
-        """The copy first, then the end: a crash between the two sends it twice."""
-        self.definition(redelivery.home_of(letter))  # a plain record among them names no queue
-        self.sender.send(redelivery.redriven(letter, ANY_PARTITION)).result(self._timeout_s)
-        return self.discard(letter)
+    def redrive(self, letters: list[Stored]) -> int:
+        """The copies first, then the ends: a crash between the two sends them twice."""
+        for home in {redelivery.home_of(letter) for letter in letters}:
+            self.definition(home)  # a plain record among them names no queue
+        copies = [self.sender.send(redelivery.redriven(each, ANY_PARTITION)) for each in letters]
+        sent = []
+        try:
+            for letter, copy in zip(letters, copies, strict=True):
+                copy.result(self._timeout_s)
+                sent.append(letter)
+        finally:
+            ended = self.discard(sent)
+        return ended
 
-    def discard(self, letter: Stored) -> bool:
-        found = self.admin.describe(letter.topic)
-        if found is None:
-            return False
-        source = Source(found[0], letter.partition, letter.topic, "", 0)
-        return self.markers.end_one(source, letter.offset, next(self._sequence), self._timeout_s)
+    def discard(self, letters: list[Stored]) -> int:
+        topic_ids = {topic: self._topic_id(topic) for topic in {e.topic for e in letters}}
+        ends = [
+            self.markers.end_one(
+                Source(topic_id, letter.partition, letter.topic, "", 0),
+                letter.offset,
+                next(self._sequence),
+            )
+            for letter in letters
+            if (topic_id := topic_ids[letter.topic]) is not None
+        ]
+        return sum(end.result(self._timeout_s) for end in ends)
 
     def stats(self, queue: str) -> Stats:
         """What the tracker wrote last; where none ever ran, from a look at the logs."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from marq.core import claimed, names
@@ -83,7 +84,7 @@ def stats(kafka: Kafka, queue: str) -> Stats:
         ready=waiting + open_now - begun,
         in_flight=begun - held,
         delayed=held,
-        dead=len(_unclaimed(kafka, look(kafka, names.dead_letters(queue), states))),
+        dead=sum(1 for _ in _unclaimed(kafka, look(kafka, names.dead_letters(queue), states))),
         oldest_age=_oldest_age(kafka, seen),
     )
 
@@ -99,18 +100,16 @@ def peek(kafka: Kafka, topic: str, limit: int) -> list[Stored]:
     states = kafka.reader.folded(names.MARKERS, kafka.markers_partitions)
     purged = kafka.definition(topic).purged
     found = _unclaimed(kafka, look(kafka, topic, states))
-    return [record for record in found if not is_void(record, purged)][:limit]
+    wanted = (record for record in found if not is_void(record, purged))
+    return nsmallest(limit, wanted, key=lambda record: (record.at_ms, record.offset))
 
 
-def _unclaimed(kafka: Kafka, seen: Look) -> list[Stored]:
-    """What was never claimed, oldest first: what is claimed is someone's or done."""
+def _unclaimed(kafka: Kafka, seen: Look) -> Iterator[Stored]:
+    """What was never claimed: what is claimed is someone's or done."""
     spans = dict(enumerate(zip(seen.starts, seen.ends, strict=True)))
-    found = [
-        stored(message)
-        for message in kafka.reader.read(seen.topic, spans)
-        if message.offset() not in seen.ever[message.partition()]
-    ]
-    return sorted(found, key=lambda record: (record.at_ms, record.offset))
+    for message in kafka.reader.read(seen.topic, spans):
+        if message.offset() not in seen.ever[message.partition()]:
+            yield stored(message)
 
 
 def open_claims(state: State, topic_id: bytes) -> list[OpenClaim]:

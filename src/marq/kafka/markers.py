@@ -150,15 +150,15 @@ class Markers:
         claims = (live for lane in self.lanes for live in list(lane.claims.values()))
         return sum(live.left - live.unbegun for live in claims if live.claim.source.queue == queue)
 
-    def end_one(self, source: Source, offset: int, sequence: int, timeout_s: float) -> bool:
-        """Claim and end one message, wherever its consumers are; waits for the log."""
+    def end_one(self, source: Source, offset: int, sequence: int) -> Answer[bool]:
+        """Claim and end one message, wherever its consumers are."""
         lane, claim = self.lane(source.queue, source.partition), ClaimId(self.worker, sequence)
         answer: Answer[bool] = Answer(self.waiting)
         runs = ((offset, 1),)
         self.write(lane, Claim(claim, source, offset, runs, PUMP_LEASE_MS), lambda at_ms: None)
         ended = Progress((Step(claim, 1),))
         self.write(lane, ended, lambda at_ms: answer.fill(at_ms is not None))
-        return answer.result(timeout_s)
+        return answer
 
     # Progress, coalesced.
 

@@ -172,17 +172,20 @@ class Memory:
             found = [stored for stored in self._topic(topic) if stored.address not in taken]
             return found[:limit]
 
-    def redrive(self, letter: Stored) -> bool:
+    def redrive(self, letters: list[Stored]) -> int:
         with self.caught_up():
-            partitions = len(self._topic(redelivery.home_of(letter)).partitions)
-            if not self._end_letter(letter):
-                return False
-            self.log.append(redelivery.redriven(letter, self._place(letter.key, partitions)))
-            return True
+            return sum(map(self._redrive, letters))
 
-    def discard(self, letter: Stored) -> bool:
+    def _redrive(self, letter: Stored) -> bool:
+        partitions = len(self._topic(redelivery.home_of(letter)).partitions)
+        if not self._end_letter(letter):
+            return False
+        self.log.append(redelivery.redriven(letter, self._place(letter.key, partitions)))
+        return True
+
+    def discard(self, letters: list[Stored]) -> int:
         with self.caught_up():
-            return self._end_letter(letter)
+            return sum(map(self._end_letter, letters))
 
     def _end_letter(self, letter: Stored) -> bool:
         """Claim and end one record, wherever the queue's consumers are."""
