@@ -20,8 +20,8 @@ from marq.groups.keys import partition_of
 from marq.groups.names import group_names
 from marq.kafka.backend import Kafka
 from marq.kafka.groups.copying import Copier
-from marq.kafka.groups.delivery import as_stored
 from marq.kafka.groups.service import service_of
+from marq.kafka.record import stored
 from tests.e2e.kafka_fixtures import NewQueue, broker, connect, new_queue
 from tests.e2e.kafka_process import eventually
 
@@ -56,8 +56,8 @@ def copies(kafka: Kafka, queue: str) -> dict[int, list[tuple[bytes, str]]]:
     found: dict[int, list[tuple[bytes, str]]] = defaultdict(list)
     spans = {number: (starts[number], ends[number]) for number in range(PARTITIONS)}
     for message in kafka.reader.read(topic, spans):
-        stored = as_stored(message)
-        found[message.partition()].append((message.key(), stored.message_id()))
+        record = stored(message)
+        found[message.partition()].append((message.key(), record.message_id()))
     return found
 
 
@@ -99,7 +99,7 @@ def copy_all(kafka: Kafka, queue: str, group: marq.Group) -> None:
         for number, end in enumerate(ends):
             group_of = offsets.consumer_group_metadata
             copier = Copier(cluster, names, group.config, number, group_of)
-            records = [as_stored(it) for it in kafka.reader.read(queue, {number: (0, end)})]
+            records = [stored(it) for it in kafka.reader.read(queue, {number: (0, end)})]
             assert copier.copy(records, 0, {}) == end
             assert copier.copy(records, end, {}) == end
             copier.close()

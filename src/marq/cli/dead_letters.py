@@ -34,21 +34,7 @@ def list_all(
     """List the dead letters of QUEUE, oldest first."""
     with connected(url) as broker:
         found = [shown.dead_letter(each) for each in dead_letters(broker, queue).list(limit)]
-    if as_json:
-        for each in found:
-            typer.echo(shown.line(each))
-    elif found:
-        Console().print(_table(found))
-    else:
-        typer.echo(f"{queue} has no dead letters", err=True)
-
-
-def _table(found: list[shown.Value]) -> Table:
-    table = Table(*(column.replace("_", " ") for column in _COLUMNS))
-    for each in found:
-        short = {**each, "died_at": each["died_at"][:19]}
-        table.add_row(*(shown.cell(short[column]) for column in _COLUMNS))
-    return table
+    shown.rows(found, _COLUMNS, as_json, f"{queue} has no dead letters")
 
 
 @app.command()

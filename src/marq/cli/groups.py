@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ from rich.table import Table
 
 import marq
 from marq.cli import group_routing, shown
-from marq.cli.options import Json, QueueName, Url, connected, duration
+from marq.cli.options import Json, QueueName, Url, Yes, connected, duration, sure
 from marq.cli.signals import stop_asked
 from marq.errors import ConfigError
 
@@ -23,7 +22,6 @@ app.command("route")(group_routing.route)
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="name of the group")]
 Member = Annotated[str, typer.Argument(metavar="MEMBER", help="name of the member")]
 Members = Annotated[list[str], typer.Argument(metavar="MEMBER...", help="names of members")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
 
 
 def _existing(broker: marq.Broker, queue: str, group: str) -> marq.Group:
@@ -167,10 +165,7 @@ def delete(queue: QueueName, group: GroupName, yes: Yes = False, url: Url = None
     """Delete a group; its instances end, the queue stays."""
     with connected(url) as broker:
         found = _existing(broker, queue, group)
-        if not yes:
-            if not sys.stdin.isatty():
-                raise ConfigError("nobody is there to confirm it: say --yes")
-            typer.confirm(f"delete group {group} of {queue}?", abort=True)
+        sure(f"delete group {group} of {queue}?", yes)
         found.delete()
     typer.echo(f"group {group} of {queue} deleted")
 

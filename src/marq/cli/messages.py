@@ -6,8 +6,6 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from marq.cli import sending, shown
 from marq.cli.options import Json, QueueName, Url, connected, duration, existing
@@ -127,18 +125,4 @@ def peek(
     with connected(url) as broker:
         name = existing(broker, queue).name
         found = [shown.stored(each) for each in broker.backend.peek(name, limit)]
-    if as_json:
-        for each in found:
-            typer.echo(shown.line(each))
-    elif found:
-        Console().print(_table(found))
-    else:
-        typer.echo(f"nothing waits in {queue}", err=True)
-
-
-def _table(found: list[shown.Value]) -> Table:
-    table = Table(*(column.replace("_", " ") for column in _COLUMNS))
-    for each in found:
-        times = {name: (each[name] or "-")[:19] for name in ("sent_at", "due")}
-        table.add_row(*(shown.cell({**each, **times}[column]) for column in _COLUMNS))
-    return table
+    shown.rows(found, _COLUMNS, as_json, f"nothing waits in {queue}")

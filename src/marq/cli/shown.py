@@ -9,6 +9,9 @@ from dataclasses import asdict
 from typing import Any
 
 import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
 
 import marq
 from marq.core import duration
@@ -18,11 +21,30 @@ from marq.message import moment
 
 Value = dict[str, Any]
 _WIDTH = 60
+_TIMES = ("sent_at", "due", "died_at")
 
 
 def line(value: Any) -> str:
     """One line of JSON."""
     return json.dumps(value, ensure_ascii=False)
+
+
+def rows(found: list[Value], columns: tuple[str, ...], as_json: bool, otherwise: str) -> None:
+    """Print them: a line of JSON each, or a table; a sentence where there are none."""
+    if as_json:
+        for each in found:
+            typer.echo(line(each))
+    elif found:
+        table = Table(*(column.replace("_", " ") for column in columns))
+        for each in found:
+            table.add_row(*(cell(_short(column, each[column])) for column in columns))
+        Console().print(table)
+    else:
+        typer.echo(otherwise, err=True)
+
+
+def _short(column: str, value: Any) -> Any:
+    return (value or "-")[:19] if column in _TIMES else value
 
 
 def text_or_base64(data: bytes | None) -> str | Value | None:

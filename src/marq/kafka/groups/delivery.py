@@ -10,6 +10,7 @@ from marq.core import payload
 from marq.core.duration import Duration, milliseconds
 from marq.core.stored import Stored
 from marq.groups.output import Output
+from marq.kafka.record import stored
 from marq.message import moment
 
 
@@ -60,7 +61,7 @@ class GroupDelivery:
     def stored(self) -> Stored:
         """The record as the log has it."""
         if self._stored is None:
-            self._stored = as_stored(self._message)
+            self._stored = stored(self._message)
         return self._stored
 
     @property
@@ -132,19 +133,6 @@ class GroupDelivery:
 
     def __repr__(self) -> str:
         return f"<GroupDelivery {self.message_id}, attempt {self.attempt}>"
-
-
-def as_stored(message: Any) -> Stored:
-    """The record librdkafka gave us."""
-    return Stored(
-        message.topic(),
-        message.partition(),
-        message.offset(),
-        message.timestamp()[1],
-        message.key(),
-        message.value(),
-        tuple(message.headers() or ()),
-    )
 
 
 _UNDECODED: Any = object()

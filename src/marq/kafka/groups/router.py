@@ -22,8 +22,8 @@ from marq.kafka.clients import take
 from marq.kafka.groups.backlog import Backlog
 from marq.kafka.groups.clients import Cluster
 from marq.kafka.groups.copying import Copier, copied
-from marq.kafka.groups.delivery import as_stored
 from marq.kafka.groups.transactions import Superseded
+from marq.kafka.record import stored
 
 if TYPE_CHECKING:
     from marq.kafka.backend import Kafka
@@ -105,7 +105,7 @@ class Router:
                 if not error.retriable():
                     raise KafkaException(error)
             else:
-                by_partition[message.partition()].append(as_stored(message))
+                by_partition[message.partition()].append(stored(message))
                 self._backlog.mean_bytes += (len(message) - self._backlog.mean_bytes) / 100
         purged = self._kafka.definition(self._names.queue).purged if messages else {}
         for number, records in by_partition.items():
