@@ -7,6 +7,9 @@ from msgspec import Struct
 from marq.core import header
 from marq.core.header import Headers, Meta
 
+ANY_PARTITION = -1
+"""The one that the key chooses."""
+
 
 class Outgoing(Struct, frozen=True, gc=False):
     """A record to be written."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from marq.core import names, sending
-from marq.core.stored import Outgoing
-
-ANY_PARTITION = -1
+from marq.core.stored import ANY_PARTITION, Outgoing
 
 
 class Output:

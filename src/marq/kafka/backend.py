@@ -12,15 +12,15 @@ from confluent_kafka import Consumer
 from msgspec.structs import replace
 
 from marq.backend import Inbox
-from marq.core import codec, header, names, redelivery
+from marq.core import codec, header, names
 from marq.core.catalog import Catalog, QueueDefinition
 from marq.core.header import Meta
-from marq.core.marker import Action, HeldParked, Hold, ParkedRef, Source
+from marq.core.marker import Action, HeldParked, Hold, ParkedRef
 from marq.core.redelivery import AHEAD_MS, STRAIGHT_MS
 from marq.core.sending import Message
-from marq.core.stored import Outgoing, Stored
+from marq.core.stored import ANY_PARTITION, Outgoing, Stored
 from marq.errors import ConfigError, NotConnected
-from marq.kafka import config, counts
+from marq.kafka import config, counts, dead_letters
 from marq.kafka.admin import Admin
 from marq.kafka.catalog_log import CatalogLog
 from marq.kafka.clients import warm_producer
@@ -29,7 +29,7 @@ from marq.kafka.markers import Markers
 from marq.kafka.pump import Pump
 from marq.kafka.queue_end import QueueEnd
 from marq.kafka.reader import Reader
-from marq.kafka.sender import ANY_PARTITION, Sender
+from marq.kafka.sender import Sender
 from marq.kafka.stats_log import StatsReader
 from marq.message import Sent, Stats
 from marq.receipt import Receipt
@@ -62,7 +62,8 @@ class Kafka:
         self._sender: Sender | None = None
         self._markers: Markers | None = None
         self._pumps: dict[str, tuple[Pump, KafkaInbox]] = {}
-        self._sequence = count(1)
+        self.sequence = count(1)
+        """Numbers the claims of this process."""
         self._random = random.Random()
 
     def _lay_out(self) -> int:
@@ -223,14 +224,15 @@ class Kafka:
         """The process's one consumer of the queue, started on first use."""
         with self._lock:
             if queue not in self._pumps:
-                if self._topic_id(queue) is None:
+                if self.topic_id(queue) is None:
                     raise ConfigError(
                         f"there is no queue {queue!r}: it was deleted, or never created"
                     )
                 self._pumps[queue] = self._start_pump(queue)
             return self._pumps[queue]
 
-    def _topic_id(self, queue: str) -> bytes | None:
+    def topic_id(self, queue: str) -> bytes | None:
+        """The id of the queue's topic; None if there is none."""
         found = self.admin.describe(queue)
         return found[0] if found else None
 
@@ -244,8 +246,8 @@ class Kafka:
             self._random.random,
         )
         settings = config.group_consumer(self._servers, _group(queue), self._extra)
-        identify = partial(self._topic_id, queue)
-        pump = Pump(queue, identify, settings, markers, inbox, self._sequence)
+        identify = partial(self.topic_id, queue)
+        pump = Pump(queue, identify, settings, markers, inbox, self.sequence)
         pump.start()
         return pump, inbox
 
@@ -267,31 +269,10 @@ class Kafka:
         return counts.peek(self, topic, limit)
 
     def redrive(self, letters: list[Stored]) -> int:
-        """The copies first, then the ends: a crash between the two sends them twice."""
-        for home in {redelivery.home_of(letter) for letter in letters}:
-            self.definition(home)  # a plain record among them names no queue
-        copies = [self.sender.send(redelivery.redriven(each, ANY_PARTITION)) for each in letters]
-        sent = []
-        try:
-            for letter, copy in zip(letters, copies, strict=True):
-                copy.result(self._timeout_s)
-                sent.append(letter)
-        finally:
-            ended = self.discard(sent)
-        return ended
+        return dead_letters.redrive(self, letters)
 
     def discard(self, letters: list[Stored]) -> int:
-        topic_ids = {topic: self._topic_id(topic) for topic in {e.topic for e in letters}}
-        ends = [
-            self.markers.end_one(
-                Source(topic_id, letter.partition, letter.topic, "", 0),
-                letter.offset,
-                next(self._sequence),
-            )
-            for letter in letters
-            if (topic_id := topic_ids[letter.topic]) is not None
-        ]
-        return sum(end.result(self._timeout_s) for end in ends)
+        return dead_letters.discard(self, letters)
 
     def stats(self, queue: str) -> Stats:
         """What the tracker wrote last; where none ever ran, from a look at the logs."""

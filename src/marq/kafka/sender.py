@@ -10,14 +10,13 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
 from marq.core import header
-from marq.core.stored import Outgoing
+from marq.core.stored import ANY_PARTITION, Outgoing
 from marq.errors import ConfigError, NotConnected, PayloadError, QueueError
 from marq.kafka.answers import Waiting
 from marq.kafka.clients import warm_producer
 from marq.message import Sent, moment
 
 _POLL_S = 0.1
-ANY_PARTITION = -1
 
 
 class SendResult:
