@@ -24,7 +24,7 @@ from marq.core.marker import (
     Tick,
 )
 from marq.core.overdue import LIMIT, Due, Overdue, emit
-from marq.core.snapshot import dump, dump_chunk, load, load_chunk
+from marq.core.snapshot import dump, dump_chunk, dump_page, load, load_chunk, load_page
 from marq.core.state import State
 
 ORDERS = Source(bytes(range(16)), 0, "orders", "", 0)
@@ -158,16 +158,30 @@ class MarkersLog:
         return fold(State(), self.records)
 
 
-def blobs(state: State) -> tuple[bytes, dict[int, bytes]]:
+Blobs = tuple[bytes, dict[int, bytes], dict[int, bytes]]
+"""A state as a state store keeps it: claims, chunks, pages."""
+
+
+def blobs(state: State) -> Blobs:
     """All that the state is, as bytes: equal states give equal bytes."""
     chunks = {bucket: dump_chunk(chunk) for bucket, chunk in state.parked.chunks.items()}
-    return dump(state), chunks
+    pages = {number: dump_page(page) for number, page in state.parked.pages.items()}
+    return dump(state), chunks, pages
+
+
+def loaded(written: Blobs) -> State:
+    """The state these bytes are."""
+    blob, chunks, pages = written
+    return load(
+        blob,
+        {bucket: load_chunk(chunk) for bucket, chunk in chunks.items()},
+        {number: load_page(page) for number, page in pages.items()},
+    )
 
 
 def restored(state: State) -> State:
     """The state written down and read again."""
-    blob, chunks = blobs(state)
-    return load(blob, {bucket: load_chunk(chunk) for bucket, chunk in chunks.items()})
+    return loaded(blobs(state))
 
 
 def open_offsets(state: State, source: Source = ORDERS) -> list[int]:

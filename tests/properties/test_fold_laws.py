@@ -17,7 +17,7 @@ from tests.properties import markers
 from tests.properties.any_log import AnyLog
 from tests.properties.chance import Chance, chances
 from tests.properties.effort import tried
-from tests.properties.hold_log import START_MS, blobs, restored
+from tests.properties.hold_log import START_MS, Blobs, blobs, restored
 from tests.properties.reference import Lease, Message, Reference, Waiting
 
 CAPS = (1_000, 1, 2, 3)
@@ -154,15 +154,16 @@ def written(chance: Chance) -> list[Record]:
     return log.records
 
 
-def unmarked(state: State) -> tuple[bytes, dict[int, bytes]]:
+def unmarked(state: State) -> Blobs:
     """The state as if nothing had been emitted."""
     bare = restored(state)
     for claim in bare.claims.values():
         claim.marked = 0
     for entry in bare.parked:
         entry.marked = False
-    for about in bare.parked.index.values():
-        about.first_lapse_ms = 0
+    for index in (bare.parked.index, *bare.parked.pages.values()):
+        for about in index.values():
+            about.first_lapse_ms = 0
     return blobs(bare)
 
 

@@ -9,10 +9,9 @@ from marq.core.fold import Record, fold
 from marq.core.marker import Action, HeldParked, Hold
 from marq.core.overdue import Due, Event, emit
 from marq.core.restate import caught_up, needed_from, restatement
-from marq.core.snapshot import load, load_chunk
 from marq.core.state import State
 from tests.properties.chance import Chance
-from tests.properties.hold_log import blobs
+from tests.properties.hold_log import blobs, loaded
 from tests.properties.world import World, open_in
 from tests.properties.world_workers import Workers
 
@@ -58,8 +57,7 @@ class Tracker:
             raise Crashed
 
     def load(self) -> State:
-        blob, chunks = self._checkpoint
-        return load(blob, {bucket: load_chunk(chunk) for bucket, chunk in chunks.items()})
+        return loaded(self._checkpoint)
 
     def _batch(self, size: int) -> None:
         world, state = self._world, self.load()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from marq.core.fold import fold
 from marq.core.marker import Action, Parked, ParkedRef
 from marq.core.overdue import emit
-from marq.core.parked import CHUNK_MS
+from marq.core.parked import CHUNK_MS, Chunk, Chunks
 from marq.core.restate import needed_from
+from marq.core.snapshot import dump
 from marq.core.state import State
 from tests.properties.hold_log import START_MS, MarkersLog, due
 
@@ -194,10 +195,10 @@ def test_messages_due_together_come_in_the_order_they_were_sent_across_chunks() 
 
 
 def test_only_chunks_in_which_something_is_due_are_looked_at() -> None:
-    class Counted(dict):  # type: ignore[type-arg]
+    class Counted(Chunks):
         loads = 0
 
-        def __getitem__(self, bucket: int) -> object:
+        def __getitem__(self, bucket: int) -> Chunk:
             Counted.loads += 1
             return super().__getitem__(bucket)
 
@@ -221,7 +222,32 @@ def test_an_empty_chunk_is_forgotten() -> None:
 
     state = log.folded()
 
-    assert (state.parked.index, state.parked.chunks) == ({}, {})
+    assert not state.parked.index
+    assert not state.parked.pages
+    assert not state.parked.chunks
+
+
+def test_a_month_of_chunks_is_a_small_index() -> None:
+    log = MarkersLog()
+    for hours in range(24 * 30):
+        log.park(at=0, delay_ms=3_600_000 * (hours + 1))
+
+    state = log.folded()
+
+    assert len(state.parked.chunks) == 24 * 30
+    assert len(dump(state)) < 4_000
+
+
+def test_a_page_with_messages_left_does_not_keep_the_log_of_those_that_are_gone() -> None:
+    log = MarkersLog()
+    released = log.park(at=0, delay_ms=100_000)
+    waiting = log.park(at=0, delay_ms=400_000)
+    log.released(released, at=100_001)
+
+    state = log.folded()
+
+    assert len(state.parked.index) == 1
+    assert needed_from(state) == waiting.offset
 
 
 def test_the_log_is_needed_from_the_oldest_parked_message_on() -> None:

@@ -1,12 +1,15 @@
 """Parked messages, in chunks by due time.
 
-A million may wait for days while each batch touches a few: only chunks that something is added to,
-removed from or due in are looked at. `chunks` is any mutable mapping, so that a state store can
-load one on first touch; what must be known of all chunks at once stands in `index`.
+A million may wait for a month while each batch touches a few: only chunks that something is added
+to, removed from or due in are looked at. What is known of chunks without loading them stands in
+pages, and what must be known of all pages at once in `index`: a month is 40,000 chunks, but 160
+pages. Both may be kept in a state store that loads one on first touch, and adds to a chunk without
+loading it.
 """
 
 from __future__ import annotations
 
+from collections import UserDict
 from collections.abc import Iterator, MutableMapping
 
 from msgspec import Struct
@@ -15,6 +18,8 @@ from msgspec.structs import replace
 from marq.core.marker import Action, HeldParked, Parked, ParkedRef
 
 CHUNK_MS = 1 << 16
+PAGE = 1 << 8
+"""Chunks of a page."""
 
 
 class ParkedEntry(Struct, gc=False):
@@ -40,8 +45,16 @@ Chunk = dict[int, ParkedEntry]
 """By offset."""
 
 
+class Chunks(UserDict[int, Chunk]):
+    """Chunks by due time."""
+
+    def add(self, bucket: int, entry: ParkedEntry) -> None:
+        """Put one more into a chunk, new or not: what is in it need not be known."""
+        self.data.setdefault(bucket, {})[entry.ref.offset] = entry
+
+
 class ChunkIndex(Struct, gc=False):
-    """What of a chunk is known without loading it."""
+    """What of a chunk, or of all chunks of a page, is known without loading it."""
 
     count: int
     first_lapse_ms: int
@@ -50,26 +63,31 @@ class ChunkIndex(Struct, gc=False):
     """No entry lies below; may be too low, never too high."""
 
 
+Page = dict[int, ChunkIndex]
+"""By chunk."""
 NEVER_MS = 1 << 62
 
 
 class ParkedEntries:
     """The open parked messages of one hold-log partition."""
 
-    __slots__ = ("chunks", "counts", "index")
+    __slots__ = ("chunks", "counts", "index", "pages")
 
-    def __init__(self, chunks: MutableMapping[int, Chunk] | None = None) -> None:
-        self.chunks: MutableMapping[int, Chunk] = {} if chunks is None else chunks
+    def __init__(self) -> None:
+        self.chunks = Chunks()
+        self.pages: MutableMapping[int, Page] = {}
         self.index: dict[int, ChunkIndex] = {}
+        """By page."""
         self.counts: dict[str, int] = {}
         """How many there are of each queue."""
 
     def __len__(self) -> int:
-        return sum(chunk.count for chunk in self.index.values())
+        return sum(page.count for page in self.index.values())
 
     def __iter__(self) -> Iterator[ParkedEntry]:
-        for bucket in sorted(self.index):
-            yield from self.chunks[bucket].values()
+        for number in sorted(self.index):
+            for bucket in sorted(self.pages[number]):
+                yield from self.chunks[bucket].values()
 
     def park(self, offset: int, at_ms: int, parked: Parked, clock_ms: int) -> None:
         """Take in a parked message: the record at this offset is the hold itself."""
@@ -97,56 +115,86 @@ class ParkedEntries:
             self._add(_put_off(entry, held, clock_ms))
 
     def _add(self, entry: ParkedEntry) -> None:
-        bucket = entry.ref.due_ms // CHUNK_MS
-        about = self.index.get(bucket) or ChunkIndex(0, NEVER_MS, NEVER_MS)
-        chunk = self.chunks[bucket] if about.count else {}
-        chunk[entry.ref.offset] = entry
+        bucket = _bucket(entry.ref)
+        page = self._page(bucket)
+        self.chunks.add(bucket, entry)
         self.counts[entry.queue] = self.counts.get(entry.queue, 0) + 1
-        self.chunks[bucket] = chunk
-        self.index[bucket] = ChunkIndex(
-            len(chunk),
-            min(about.first_lapse_ms, entry.lapse_ms),
-            min(about.lowest_offset, entry.ref.offset),
-        )
+        page[bucket] = _with(page.get(bucket), entry)
+        self.pages[bucket // PAGE] = page
+        self.index[bucket // PAGE] = _with(self.index.get(bucket // PAGE), entry)
+
+    def _page(self, bucket: int) -> Page:
+        return self.pages[bucket // PAGE] if bucket // PAGE in self.index else {}
 
     def get(self, ref: ParkedRef) -> ParkedEntry | None:
         """The entry kept under exactly this reference."""
-        bucket = ref.due_ms // CHUNK_MS
-        entry = self.chunks[bucket].get(ref.offset) if bucket in self.index else None
+        bucket = _bucket(ref)
+        entry = self.chunks[bucket].get(ref.offset) if bucket in self._page(bucket) else None
         return entry if entry is not None and entry.ref == ref else None
 
     def _remove(self, entry: ParkedEntry) -> None:
-        bucket = entry.ref.due_ms // CHUNK_MS
-        chunk = self.chunks[bucket]
+        bucket = _bucket(entry.ref)
+        number, page, chunk = bucket // PAGE, self._page(bucket), self.chunks[bucket]
         del chunk[entry.ref.offset]
         self.counts[entry.queue] -= 1
         if not self.counts[entry.queue]:
             del self.counts[entry.queue]
         if chunk:
             self.chunks[bucket] = chunk
-            self.index[bucket].count = len(chunk)
+            page[bucket].count -= 1
+            self.index[number].count -= 1
         else:
-            del self.chunks[bucket], self.index[bucket]
+            del self.chunks[bucket], page[bucket]
+            # Reckoned anew, or the log would be kept for what has long been released.
+            self._sum_up(number, page)
+        if page:
+            self.pages[number] = page
+        else:
+            del self.pages[number], self.index[number]
+
+    def _sum_up(self, number: int, page: Page) -> None:
+        self.index[number] = ChunkIndex(
+            sum(about.count for about in page.values()),
+            min((about.first_lapse_ms for about in page.values()), default=NEVER_MS),
+            min((about.lowest_offset for about in page.values()), default=NEVER_MS),
+        )
 
     def overdue(self, clock_ms: int) -> list[ParkedEntry]:
         """What has lapsed and is not marked, oldest first; equal ones in the order sent."""
         found: list[ParkedEntry] = []
-        for bucket, about in self.index.items():
-            if about.first_lapse_ms <= clock_ms:
-                unmarked = [e for e in self.chunks[bucket].values() if not e.marked]
-                found += [e for e in unmarked if e.lapse_ms <= clock_ms]
-                about.first_lapse_ms = min((e.lapse_ms for e in unmarked), default=NEVER_MS)
+        for number in [n for n, about in self.index.items() if about.first_lapse_ms <= clock_ms]:
+            page = self.pages[number]
+            for bucket, about in page.items():
+                if about.first_lapse_ms <= clock_ms:
+                    unmarked = [e for e in self.chunks[bucket].values() if not e.marked]
+                    found += [e for e in unmarked if e.lapse_ms <= clock_ms]
+                    about.first_lapse_ms = min((e.lapse_ms for e in unmarked), default=NEVER_MS)
+            self.pages[number] = page
+            self._sum_up(number, page)
         return sorted(found, key=lambda e: (e.lapse_ms, e.ref.offset))
 
     def mark(self, entry: ParkedEntry) -> None:
         """Remember that it was emitted."""
-        bucket = entry.ref.due_ms // CHUNK_MS
+        bucket = _bucket(entry.ref)
         entry.marked = True
         self.chunks[bucket] = self.chunks[bucket]  # a store that copies must see the change
 
     def lowest_offset(self) -> int | None:
         """No open parked message lies below it."""
         return min((about.lowest_offset for about in self.index.values()), default=None)
+
+
+def _bucket(ref: ParkedRef) -> int:
+    return ref.due_ms // CHUNK_MS
+
+
+def _with(about: ChunkIndex | None, entry: ParkedEntry) -> ChunkIndex:
+    about = about or ChunkIndex(0, NEVER_MS, NEVER_MS)
+    return ChunkIndex(
+        about.count + 1,
+        min(about.first_lapse_ms, entry.lapse_ms),
+        min(about.lowest_offset, entry.ref.offset),
+    )
 
 
 def _put_off(entry: ParkedEntry, held: HeldParked, clock_ms: int) -> ParkedEntry:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
@@ -15,8 +15,8 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from marq.core import batch, hold_log, snapshot
 from marq.core.fold import Record, fold
-from marq.core.parked import Chunk
 from marq.core.state import State
+from marq.spark.stored import StoredChunks, StoredPages
 
 OUTPUT = "topic string, partition int, batch binary"
 
@@ -46,33 +46,33 @@ class Folding(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._claims = handle.getValueState("claims", "blob binary")
-        self._chunks = handle.getMapState("chunks", "bucket bigint", "blob binary")
+        self._chunks = handle.getMapState("chunks", "piece bigint", "blob binary")
+        self._pages = handle.getMapState("pages", "page bigint", "blob binary")
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         topic, partition = str(key[0]), int(key[1])
         records = _in_offset_order(topic, rows)
-        chunks = StoredChunks(self._chunks)
-        state = self._load(chunks, records)
+        chunks, pages = StoredChunks(self._chunks), StoredPages(self._pages)
+        state = self._load(records)
+        state.parked.chunks, state.parked.pages = chunks, pages
         start = state.next_offset
         fold(state, records)
         caught_up = state.next_offset >= self._watermarks.get((topic, partition), 0)
         found = batch.conclude(state, start, caught_up, turn=partition)
         self._claims.update((snapshot.dump(state),))
         chunks.save()
+        pages.save()
         yield pd.DataFrame(
             {"topic": [topic], "partition": [partition], "batch": [batch.encode(found)]}
         )
 
-    def _load(self, chunks: StoredChunks, records: list[Record]) -> State:
+    def _load(self, records: list[Record]) -> State:
         stored = self._claims.get()
         if stored is None:
-            state = State(next_offset=records[0].offset)
-        else:
-            state = snapshot.load(bytes(stored[0]))
-        state.parked.chunks = chunks
-        return state
+            return State(next_offset=records[0].offset)
+        return snapshot.load(bytes(stored[0]))
 
     def close(self) -> None:
         pass
@@ -89,43 +89,3 @@ def _in_offset_order(topic: str, rows: Iterator[pd.DataFrame]) -> list[Record]:
         ]
     found.sort(key=lambda record: record.offset)
     return found
-
-
-class StoredChunks(MutableMapping[int, Chunk]):
-    """Chunks of parked messages in a state store: loaded on first touch, written once a batch."""
-
-    def __init__(self, store: Any) -> None:
-        self._store = store
-        self._loaded: dict[int, Chunk] = {}
-        self._changed: set[int] = set()
-
-    def __getitem__(self, bucket: int) -> Chunk:
-        if bucket not in self._loaded:
-            found = self._store.getValue((bucket,))
-            if found is None:
-                raise KeyError(bucket)
-            self._loaded[bucket] = snapshot.load_chunk(bytes(found[0]))
-        return self._loaded[bucket]
-
-    def __setitem__(self, bucket: int, chunk: Chunk) -> None:
-        self._loaded[bucket] = chunk
-        self._changed.add(bucket)
-
-    def __delitem__(self, bucket: int) -> None:
-        self._loaded[bucket] = {}
-        self._changed.add(bucket)
-
-    def save(self) -> None:
-        """Write what changed."""
-        for bucket in self._changed:
-            chunk = self._loaded[bucket]
-            if chunk:
-                self._store.updateValue((bucket,), (snapshot.dump_chunk(chunk),))
-            else:
-                self._store.removeKey((bucket,))
-
-    def __iter__(self) -> Iterator[int]:
-        raise NotImplementedError("the index says which chunks there are")
-
-    def __len__(self) -> int:
-        raise NotImplementedError("the index says which chunks there are")
