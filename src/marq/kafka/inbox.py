@@ -109,7 +109,7 @@ class KafkaInbox:
             while True:
                 with self.changed:
                     found, begun = self._take_now(at_once, handing)
-                    if not found and not begun and not self._wait(until):
+                    if not found and not begun and not self._wait(until, handing):
                         return []
                 if found or begun:
                     return found + deliveries(begun)
@@ -134,18 +134,25 @@ class KafkaInbox:
         with self._arrived:
             self._arrived.wait_for(lambda: self.room.waiting or self.failure, timeout_s)
 
-    def _wait(self, until: float) -> bool:
+    def _wait(self, until: float, handing: Handing) -> bool:
         """Wait for something to change; False: it is time to give up."""
         if self.failure is not None:
             raise self.failure
         left = until - time.monotonic()
-        if left <= 0 or self.closed:
+        if left <= 0 or self.closed or self._must_make_way(handing):
             return False
         self.starved = True
         left = min(left, _LOOK_S)  # paused, resumed, deleted: the catalog tells, nobody wakes us
         if self.room.later:
             left = min(left, max(0.001, (self.room.later[0].due_ms - self.now_ms()) / 1_000))
         self._arrived.wait(left)
+        return True
+
+    def _must_make_way(self, handing: Handing) -> bool:
+        """Whether a suspect waits for all who wait here to be gone."""
+        if handing.alone is not False or not self.room.suspects or self.definition().paused:
+            return False
+        self._arrived.notify_all()
         return True
 
     @property
