@@ -37,7 +37,6 @@ class CatalogLog:
         self._read_at = 0.0
         self._own, self._own_won = -1, False
         self._catalog = Catalog()
-        reader.assign([TopicPartition(names.CATALOG, 0, 0)])
 
     def recent(self, age_s: float = 1.0) -> Catalog:
         """The catalog as it was at most `age_s` ago."""
@@ -93,13 +92,21 @@ class CatalogLog:
 
     def _follow(self, end: int, timeout_s: float) -> None:
         """Apply the records below `end`."""
+        if self._next >= end:
+            return
         until = time.monotonic() + timeout_s
-        while self._next < end:
-            if time.monotonic() > until:
-                raise unreachable(self._servers)
-            for message in take(self._reader, 1_000, 0.2):
-                if message.error() is None:
-                    self._apply(message)
+        # Assigned only while there is something to read: behind a fetch that waits for more the
+        # question where the log ends would wait as well, 50 ms each time.
+        self._reader.assign([TopicPartition(names.CATALOG, 0, self._next)])
+        try:
+            while self._next < end:
+                if time.monotonic() > until:
+                    raise unreachable(self._servers)
+                for message in take(self._reader, 1_000, 0.2):
+                    if message.error() is None:
+                        self._apply(message)
+        finally:
+            self._reader.unassign()
 
     def _apply(self, message: Any) -> None:
         offset = message.offset()

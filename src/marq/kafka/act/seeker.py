@@ -32,7 +32,10 @@ class Seeker:
     """Reads stretches of partitions, as far as transactions are decided."""
 
     def __init__(self, settings: Config) -> None:
-        self._consumer = Consumer({**settings, "enable.partition.eof": True})
+        # What is read lies there. A fetch that waits for more would keep the next read waiting, for
+        # a broker answers one after the other.
+        own = {"enable.partition.eof": True, "fetch.wait.max.ms": 5}
+        self._consumer = Consumer({**settings, **own})
         self.reached: dict[Place, int] = {}
         """How far the last read came, by partition."""
         self._left: dict[Place, int] = {}

@@ -6,10 +6,11 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from marq.core.stored import Outgoing
 from marq.errors import NotConnected, QueueError
+from marq.kafka.clients import warm_producer
 from marq.kafka.config import Config
 
 TIMEOUT_MS = 5_000
@@ -45,7 +46,7 @@ class Transactions:
     and nothing an earlier one tries afterwards succeeds."""
 
     def __init__(self, settings: Config, transactional_id: str) -> None:
-        self._producer = Producer(
+        self._producer = warm_producer(
             {
                 **settings,
                 "transactional.id": transactional_id,
