@@ -43,6 +43,8 @@ class Batch(Struct, frozen=True, array_like=True):
     """Parked messages by queue."""
     claims: int = 0
     skipped: int = 0
+    next_lapse_ms: int = 0
+    """When something open lapses next, if nothing else happens; 0: nothing is left to."""
 
     def events(self) -> list[Event]:
         """All that is to be acted on, oldest first."""
@@ -70,6 +72,7 @@ def conclude(state: State, start: int, caught_up: bool, turn: int = 0) -> Batch:
         delayed=state.parked.counts,
         claims=len(state.claims),
         skipped=state.skipped,
+        next_lapse_ms=overdue.next_lapse_ms(state) or 0,
     )
 
 

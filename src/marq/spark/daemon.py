@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pyspark.sql.pandas.serializers
 import pyspark.sql.streaming.stateful_processor_util
 import pyspark.worker
@@ -19,4 +21,7 @@ LOADED = (
 )
 
 if __name__ == "__main__":
+    # Workers collect garbage after every task: not all that was loaded here, each time again.
+    gc.collect()
+    gc.freeze()
     daemon.manager()

@@ -29,7 +29,7 @@ from marq.kafka.keeping import Keeping
 from marq.kafka.stats_log import StatsWriter
 from marq.kafka.ticks import Ticks
 from marq.settings import Settings
-from marq.spark import acting, pipeline, session
+from marq.spark import acting, pace, pipeline, session
 from marq.spark.acting import Acting
 from marq.spark.checkpoint import Checkpoints, blames_checkpoint
 from marq.spark.java_settings import java_settings
@@ -195,3 +195,5 @@ class Tracker:
         self.metrics.batch(reports, time.monotonic() - began)
         self._batches += 1
         self.ready.set()
+        now_ms = self._ticks.clock.known_ms()
+        self._stopping.wait(pace.rest_s(reports, now_ms, self._options.tick_s))

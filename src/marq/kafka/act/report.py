@@ -36,6 +36,8 @@ class Report(msgspec.Struct):
     late_ms: list[int] = msgspec.field(default_factory=lambda: [0] * (len(LATENESS_MS) + 1))
     """How late entries were when they were found, counted by `LATENESS_MS`."""
     act_ms: int = 0
+    next_lapse_ms: int = 0
+    """When the fold has something to emit again; 0: it knows of nothing."""
 
     def settled(self, events: Iterable[Event], fates: Iterable[str]) -> None:
         """Count what became of these."""
@@ -56,6 +58,7 @@ def of(topic: str, partition: int, batch: Batch) -> Report:
         batch.skipped,
         batch.sources,
         batch.delayed,
+        next_lapse_ms=batch.next_lapse_ms,
     )
 
 

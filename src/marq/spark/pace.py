@@ -1,0 +1,33 @@
+"""How long the query may rest between two batches: a batch costs the same whatever it finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from marq.kafka.act.report import Report
+
+REST_S = 0.3
+"""At most. What is new in the log waits so long: rejected messages, and the counts of queues."""
+_BEHIND_MS = 2_000
+"""With a clock so far behind there is more to read."""
+
+
+def rest_s(reports: Iterable[Report], now_ms: int | None, tick_s: float) -> float:
+    """Until something lapses and a tick has told the log so; `now_ms` by the log's clock.
+
+    What is begun or parked meanwhile lapses later than that, and what lapses sooner is known.
+    """
+    reports = list(reports)
+    if now_ms is None or not reports or any(_is_busy(each, now_ms) for each in reports):
+        return 0.0
+    lapses = [each.next_lapse_ms for each in reports if each.next_lapse_ms]
+    if not lapses:
+        return REST_S
+    told_s = (min(lapses) - now_ms) / 1_000 + tick_s
+    return min(REST_S, max(0.0, told_s))
+
+
+def _is_busy(report: Report, now_ms: int) -> bool:
+    """Whether there is more where this came from: what was written is to be read, or it lags."""
+    wrote = bool(report.fates or report.put_off or report.overtaken)
+    return wrote or report.clock_ms < now_ms - _BEHIND_MS
