@@ -7,13 +7,14 @@ PACKAGES := $(VENV)/.packages
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench lock clean check soak
+.PHONY: help demo test lint bench lock clean check soak cluster
 
 help:
 	@echo "make demo   set up and show marq live (in memory, then a real Kafka broker)"
 	@echo "make test   set up, lint and run every test"
 	@echo "make bench  print the benchmark's table"
 	@echo "make soak   kill workers at random for MINUTES=5 (SEED=…) and look for lost messages"
+	@echo "make cluster  the tracker on a Spark cluster with three brokers, its executors killed KILLS=3 times"
 	@echo "make lint   ruff, mypy --strict and the import layers"
 	@echo "make lock   resolve the lock files again"
 	@echo "make clean  remove what make made"
@@ -53,6 +54,9 @@ bench: $(READY)
 soak: $(READY)
 	@OUTAGES=1 $(BIN)/pytest tests/e2e/test_kafka_outages.py tests/e2e/test_groups_soak.py tests/e2e/test_tracker.py
 	@$(BIN)/python -m tests.e2e.kafka_soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
+
+cluster: $(READY)
+	@CLUSTER=1 $(BIN)/pytest -s tests/e2e/test_cluster.py
 
 # uv only resolves; pip installs. The files hold names, versions and hashes, no registry.
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade

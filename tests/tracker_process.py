@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -24,10 +24,14 @@ class TrackerProcess:
     """One `marq tracker`, in a process group of its own: its JVM and Python workers die with it."""
 
     def __init__(
-        self, servers: str, checkpoint: Path, environment: Mapping[str, str] | None = None
+        self,
+        servers: str,
+        checkpoint: Path,
+        environment: Mapping[str, str] | None = None,
+        options: Sequence[str] = (),
     ) -> None:
-        options = ["--url", f"kafka://{servers}", "--checkpoint", str(checkpoint)]
-        self._command = [sys.executable, "-m", "marq.cli", "tracker", *options]
+        where = ["--url", f"kafka://{servers}", "--checkpoint", str(checkpoint)]
+        self._command = [sys.executable, "-m", "marq.cli", "tracker", *where, *options]
         self._environment = dict(environment or {})
         self.log = checkpoint.with_suffix(".log")
         self._lines: list[str] = []
@@ -58,11 +62,11 @@ class TrackerProcess:
                     self._lines.append(line)
                     self._said.notify_all()
 
-    def wait_until_ready(self) -> Self:
+    def wait_until_ready(self, within_s: float = READY_S) -> Self:
         """Wait for its first batch."""
         with self._said:
             ready = self._said.wait_for(
-                lambda: self._tells(_KEEPS_TIME) or self._process.poll() is not None, READY_S
+                lambda: self._tells(_KEEPS_TIME) or self._process.poll() is not None, within_s
             )
         assert ready and self._tells(_KEEPS_TIME), f"the tracker is not ready: {self.tail()}"
         return self
@@ -76,7 +80,7 @@ class TrackerProcess:
 
     def kill(self) -> None:
         """SIGKILL to it and everything it started."""
-        family = self._family()
+        family = self.family()
         for process in family:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -84,7 +88,8 @@ class TrackerProcess:
         self._process.wait(10)
         self._listener.join(10)
 
-    def _family(self) -> list[psutil.Process]:
+    def family(self) -> list[psutil.Process]:
+        """It and everything it started."""
         try:
             own = psutil.Process(self._process.pid)
             return [own, *own.children(recursive=True)]
@@ -99,7 +104,7 @@ class TrackerProcess:
 
     def signal(self, number: signal.Signals) -> None:
         """A signal to it and everything it started."""
-        for process in self._family():
+        for process in self.family():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.send_signal(number)
 

@@ -16,6 +16,9 @@ _FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 
+# Hadoop runs chmod for every file it makes, several in a batch: the quick way to start a process.
+_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djdk.lang.Process.launchMechanism=VFORK"
+
 SETTINGS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
@@ -42,27 +45,43 @@ SETTINGS: Mapping[str, str] = {
     # The stack: a query that is stopped amid a batch matches its error, kilobytes long, with a
     # regular expression that recurses for each character; 4 MB overflowed. The quick compiler
     # only: there is little to optimise, and a start costs a third less.
-    "spark.driver.extraJavaOptions": "-Xss64m -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.driver.extraJavaOptions": f"-Xss64m {_JAVA}",
     "spark.driver.memory": "700m",
+    # On a cluster: two tasks at a time are all it has; by default it would take every core there
+    # is. A task that runs twice at once fences itself: it would be harmless, and slow.
+    "spark.cores.max": "2",
+    "spark.executor.memory": "700m",
+    "spark.executor.extraJavaOptions": _JAVA,
+    "spark.speculation": "false",
     "spark.cleaner.periodicGC.interval": "10min",
     "spark.log.level": "WARN",
+    "spark.executor.syncLogLevel.enabled": "true",  # executors would write pages for each batch
 }
 
 
 def start(master: str, name: str, local_dir: Path, more: Mapping[str, str]) -> SparkSession:
     """A session on this master; `more` wins over what is set here."""
-    # Executors on this machine run the very Python that this is.
+    # Executors run the very Python that this is: the same path on every node, unless
+    # PYSPARK_PYTHON or spark.pyspark.python names another.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(master).appName(name)
     settings = {
         **SETTINGS,
+        **(_alone(local_dir) if master.startswith("local") else {}),
         "spark.jars": ",".join(str(jar) for jar in jars.resolve("spark")),
-        "spark.local.dir": str(local_dir),
-        "spark.sql.warehouse.dir": str(local_dir / "warehouse"),
         **more,
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _alone(local_dir: Path) -> dict[str, str]:
+    """What goes for this machine only: executors elsewhere must reach the driver, and have disks
+    of their own for what is not shared."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return {
+        "spark.local.dir": str(local_dir),
+        "spark.sql.warehouse.dir": str(local_dir / "warehouse"),
+    }
