@@ -1,4 +1,5 @@
-"""`make bench`: what `marq bench` measures, a plot, the rates of the pure core, and ordered groups.
+"""`make bench`: what `marq bench` measures, a plot, the rates of the pure core, ordered groups, and
+the tracker.
 
 MESSAGES=100000 ROUNDS=3 make bench
 """
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from bench import core_rates, groups
+from bench import core_rates, groups, tracker
 
 from marq.bench.plan import Plan
 from marq.cli.bench import bench
@@ -26,6 +27,7 @@ def main(
     core_rates.main()
     bench(messages, rounds, quick, plot_to=PLOT)
     groups.main(quick)
+    tracker.main(quick=quick)
 
 
 if __name__ == "__main__":
