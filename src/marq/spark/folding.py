@@ -46,15 +46,14 @@ class Folding(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._claims = handle.getValueState("claims", "blob binary")
-        self._chunks = handle.getMapState("chunks", "piece bigint", "blob binary")
-        self._pages = handle.getMapState("pages", "page bigint", "blob binary")
+        self._parked = handle.getMapState("chunks", "bucket bigint", "blob binary")
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
         topic, partition = str(key[0]), int(key[1])
         records = _in_offset_order(topic, rows)
-        chunks, pages = StoredChunks(self._chunks), StoredPages(self._pages)
+        chunks, pages = StoredChunks(self._parked), StoredPages(self._parked)
         state = self._load(records)
         state.parked.chunks, state.parked.pages = chunks, pages
         start = state.next_offset

@@ -1,6 +1,7 @@
 """Parked messages in a state store: loaded on first touch, written once a batch.
 
-A store here is a map of Spark's, from a number to a blob.
+A store here is a map of Spark's, from a number to a blob. Both are in one: a state variable of its
+own costs Spark 20 ms of planning in every task.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ anew for each message would cost what all messages in it cost."""
 
 
 class StoredPages(MutableMapping[int, Page]):
-    """Pages, each in one blob."""
+    """Pages, each in one blob, at the numbers below 0."""
 
     def __init__(self, store: Any) -> None:
         self._store = store
@@ -26,7 +27,7 @@ class StoredPages(MutableMapping[int, Page]):
 
     def __getitem__(self, number: int) -> Page:
         if number not in self._loaded:
-            blob = _get(self._store, number)
+            blob = _get(self._store, -1 - number)
             if blob is None:
                 raise KeyError(number)
             self._loaded[number] = snapshot.load_page(blob)
@@ -43,7 +44,7 @@ class StoredPages(MutableMapping[int, Page]):
         """Write what changed."""
         for number in self._changed:
             page = self._loaded[number]
-            _put(self._store, number, snapshot.dump_page(page) if page else None)
+            _put(self._store, -1 - number, snapshot.dump_page(page) if page else None)
 
     def __iter__(self) -> Iterator[int]:
         raise NotImplementedError("the index says which there are")
