@@ -314,6 +314,33 @@ def test_a_lease_is_kept_alive_while_a_handler_runs(world: World) -> None:
 
 
 @pytest.mark.needs_tracker
+def test_a_lease_is_kept_alive_while_a_handler_runs_again(world: World) -> None:
+    orders = world.queue(lease="2s", backoff=("100ms", "100ms"))
+    seen: SimpleQueue[int] = SimpleQueue()
+    finish = threading.Event()
+
+    @orders.handler()
+    def handle(payload: bytes, delivery: marq.Delivery[bytes]) -> None:
+        seen.put(delivery.attempt)
+        if delivery.attempt == 1:
+            raise ValueError("not at first")
+        finish.wait(30)
+
+    orders.send(b"1")
+    with world.broker.worker(orders):
+        assert get(world, seen) == [1]
+        world.let_pass("200ms")
+        assert get(world, seen) == [2]
+        world.let_pass("5s")
+        assert world.is_quiet(world.reconnect().queue(orders.name))
+        finish.set()
+
+    assert seen.empty()
+    assert world.is_quiet(orders)
+    assert orders.dead_letters.list() == []
+
+
+@pytest.mark.needs_tracker
 def test_a_message_whose_worker_died_reaches_another(world: World) -> None:
     orders = world.queue(lease="1s")
     seen: SimpleQueue[int] = SimpleQueue()

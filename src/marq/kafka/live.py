@@ -216,7 +216,8 @@ class Handout:
     def leave(self, count: int) -> None:
         """That many of its messages are no longer its own; the lane's lock is held."""
         self.open -= count
-        if self.open == 0 and self.kept_alive:
+        # Only with the last one: a hold of what left before is reported later, with none to leave.
+        if count and self.open == 0 and self.kept_alive:
             self.lane.kept.discard(self)
             self.claim.kept -= 1
 
