@@ -23,11 +23,12 @@ give_back = methodcaller("give_back")
 class Job:
     """One call of the handler."""
 
-    __slots__ = ("cancel", "deliveries", "started_ms")
+    __slots__ = ("cancel", "deliveries", "given_up", "started_ms")
 
     def __init__(self, deliveries: Deliveries, started_ms: int) -> None:
         self.deliveries = deliveries
         self.started_ms = started_ms
+        self.given_up = False
         self.cancel: Callable[[], object] | None = None
         """Interrupts an async handler; a thread cannot be interrupted."""
 
@@ -64,8 +65,12 @@ class Job:
         settle(self.deliveries, lambda delivery: delivery.retry(None, reason))
 
     def give_up(self, reason: str) -> None:
-        """It has run too long and lost its messages; what it still does is ignored."""
-        if any(not delivery.settled for delivery in self.deliveries):
+        """It has run too long and lost its messages; what it still does is ignored.
+
+        Once: a lease that is lost already is not more so a moment later.
+        """
+        if not self.given_up and any(not delivery.settled for delivery in self.deliveries):
+            self.given_up = True
             settle(self.deliveries, lambda delivery: delivery.retry(None, reason))
             self.interrupt()
 

@@ -15,6 +15,7 @@ import pytest
 import marq
 from marq import testing
 from marq.backend import Handing, Inbox
+from marq.job import Job
 from marq.runner import Runner
 
 
@@ -254,3 +255,17 @@ def test_what_a_timed_out_handler_still_does_is_ignored(marq_broker: marq.Broker
 
     assert len(orders.dead_letters.list()) == 1
     assert orders.stats().ready == 0
+
+
+def test_a_handler_that_hangs_after_its_lease_was_lost_is_given_up_once(
+    marq_broker: marq.Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders = marq_broker.queue("orders", lease="1s")
+    orders.send(b"1")
+    job = Job(orders.receive(1), 0)
+    marq_broker.clock.advance("2s")
+
+    for _ in range(3):
+        job.give_up("timeout")
+
+    assert [record.message for record in caplog.records] == ["not settled"]
