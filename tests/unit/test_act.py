@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from marq.core import act
 from marq.core.fold import fold
 from marq.core.marker import Action, Marker, Parked, Restate, Tick
@@ -194,3 +197,33 @@ def test_a_batch_that_is_run_again_from_its_checkpoint_drops_what_it_did_before(
 def test_no_events_need_no_tail() -> None:
     assert act.standing([], iter([Tick()])) == []
     assert act.ends([]).steps == ()
+
+
+def test_the_refused_are_set_apart_from_those_that_were_not() -> None:
+    assert act.apart(5, {1, 3}) == ([0, 2, 4], [1, 3])
+
+
+@given(number=st.integers(2, 40), data=st.data())
+def test_whatever_the_batches_the_one_that_is_too_large_is_found(
+    number: int, data: st.DataObject
+) -> None:
+    """A refusal is of any stretch of the events with a bad one in it."""
+    bad = data.draw(st.sets(st.integers(0, number - 1), min_size=1))
+    alone: set[int] = set()
+
+    def write(events: list[int]) -> None:
+        at_fault = [at for at, event in enumerate(events) if event in bad]
+        if not at_fault:
+            return
+        if len(events) == 1:
+            alone.update(events)
+            return
+        low = data.draw(st.integers(0, at_fault[0]))
+        high = data.draw(st.integers(at_fault[0], len(events) - 1))
+        for part in act.apart(len(events), set(range(low, high + 1))):
+            assert len(part) < len(events)
+            write([events[at] for at in part])
+
+    write(list(range(number)))
+
+    assert alone == bad

@@ -74,6 +74,19 @@ def put_off(events: Iterable[Event], after_ms: int) -> Hold:
     return Hold(tuple(held), tuple(parked), by_tracker=True)
 
 
+def apart(number: int, refused: set[int]) -> tuple[list[int], list[int]]:
+    """So many events, of which these were refused, in two parts to be written one after the other.
+
+    Those that were not refused go together. Where all were, by halves: records travel in batches,
+    and one that is too large takes its whole batch with it.
+    """
+    taken = [each for each in range(number) if each not in refused]
+    doubtful = sorted(refused)
+    if taken:
+        return taken, doubtful
+    return doubtful[: number // 2], doubtful[number // 2 :]
+
+
 def _names(event: Event) -> Iterable[Name]:
     return event.names if isinstance(event, Overdue) else (event.ref,)
 

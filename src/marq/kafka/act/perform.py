@@ -105,23 +105,26 @@ class Act:
     # Events.
 
     def _settle(self, producer: Transactions, found: Found) -> None:
-        """Write what becomes of these and end them; what no broker takes is buried, and what not
-        even so, put off."""
+        """Write what becomes of these and end them; what no broker takes holds nobody up."""
         outcomes = [self._outcome(event, stored) for event, stored in found]
         refused = self._write(producer, found, outcomes)
-        if refused:
-            outcomes = [
-                self._smaller(*found[number], outcome) if number in refused else outcome
-                for number, outcome in enumerate(outcomes)
-            ]
-            refused = self._write(producer, found, outcomes)
-        if refused:
-            self._put_off(producer, [found[number][0] for number in refused], LATER_MS)
-            rest = [number for number in range(len(found)) if number not in refused]
-            found, outcomes = [found[n] for n in rest], [outcomes[n] for n in rest]
-            if self._write(producer, found, outcomes):  # taken a moment ago: soon again, perhaps
-                return self._put_off(producer, [event for event, _ in found], SOON_MS)
-        self._report.settled((event for event, _ in found), (o.fate for o in outcomes))
+        if not refused:
+            self._report.settled((event for event, _ in found), (o.fate for o in outcomes))
+        elif len(found) == 1:
+            self._settle_smaller(producer, *found[0], outcomes[0])
+        else:
+            for part in act.apart(len(found), refused):
+                self._settle(producer, [found[number] for number in part])
+
+    def _settle_smaller(
+        self, producer: Transactions, event: Event, stored: Stored | None, outcome: Outcome
+    ) -> None:
+        """Bury what no broker takes; what not even so, put off."""
+        outcome = self._smaller(event, stored, outcome)
+        if self._write(producer, [(event, stored)], [outcome]):
+            self._put_off(producer, [event], LATER_MS)
+        else:
+            self._report.settled((event,), (outcome.fate,))
 
     def _outcome(self, event: Event, stored: Stored | None) -> Outcome:
         context = self._context(event, stored)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -13,9 +14,12 @@ from marq.errors import NotConnected, QueueError
 from marq.kafka.clients import warm_producer
 from marq.kafka.config import Config
 
+T = TypeVar("T")
+
 TIMEOUT_MS = 5_000
 """After so long the broker aborts what a dead tracker left open."""
 _OPEN_S = 20.0
+_FLUSH_S = 0.1
 _FENCED = (
     KafkaError._FENCED,
     KafkaError.PRODUCER_FENCED,
@@ -46,42 +50,52 @@ class Transactions:
     and nothing an earlier one tries afterwards succeeds."""
 
     def __init__(self, settings: Config, transactional_id: str) -> None:
-        self._producer = warm_producer(
-            {
-                **settings,
-                "transactional.id": transactional_id,
-                "transaction.timeout.ms": TIMEOUT_MS,
-                "message.timeout.ms": TIMEOUT_MS,
-                # The default of 100 ms is waited for in every transaction.
-                "retry.backoff.ms": 1,
-                "retry.backoff.max.ms": 10,
-                "linger.ms": 0,
-                # A copy is a little larger than what was sent.
-                "message.max.bytes": 100_000_000,
-            }
-        )
+        self._settings = {
+            **settings,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": TIMEOUT_MS,
+            "message.timeout.ms": TIMEOUT_MS,
+            # The default of 100 ms is waited for in every transaction.
+            "retry.backoff.ms": 1,
+            "retry.backoff.max.ms": 10,
+            "linger.ms": 0,
+            # A copy is a little larger than what was sent.
+            "message.max.bytes": 100_000_000,
+        }
+        self._open()
+
+    def _open(self) -> None:
+        self._producer = warm_producer(self._settings)
         self._do(lambda: self._producer.init_transactions(_OPEN_S))
 
     def write(self, records: Sequence[Outgoing]) -> set[int]:
-        """Write all these, or none: then it says which of them no broker will ever take."""
+        """Write all these, or none: then it says of which of them a broker refused the batch they
+        were in. There may be more that it did not come to."""
         refused: set[int] = set()
-        failed: list[KafkaError] = []
         self._do(self._producer.begin_transaction)
         for number, record in enumerate(records):
-            self._produce(number, record, refused, failed)
-        self._producer.flush(TIMEOUT_MS / 1_000)
-        if refused:
-            self._do(lambda: self._producer.abort_transaction(TIMEOUT_MS / 1_000))
+            self._produce(number, record, refused)
+        self._flush(refused)
+        if not refused:
+            self._do(lambda: self._producer.commit_transaction(TIMEOUT_MS / 1_000))
             return refused
-        self._do(lambda: self._producer.commit_transaction(TIMEOUT_MS / 1_000))
+        # Not by an abort: a producer that was refused a record counts that record all the same,
+        # and its next transaction would fail for want of it (librdkafka 2.16).
+        self.close()
+        self._open()
         return refused
 
-    def _produce(
-        self, number: int, record: Outgoing, refused: set[int], failed: list[KafkaError]
-    ) -> None:
+    def _flush(self, refused: set[int]) -> None:
+        """Wait until all is written, or something refused: then the rest waits in vain."""
+        until = time.monotonic() + TIMEOUT_MS / 1_000
+        while self._do(lambda: self._producer.flush(_FLUSH_S)) and not refused:
+            if time.monotonic() > until:
+                return  # the commit fails and tells
+
+    def _produce(self, number: int, record: Outgoing, refused: set[int]) -> None:
         def report(error: KafkaError | None, _: Any) -> None:
-            if error is not None:
-                (refused.add if error.code() in _NEVER else lambda _: failed.append(error))(number)
+            if error is not None and error.code() in _NEVER:  # else the commit fails and tells
+                refused.add(number)
 
         try:
             self._producer.produce(
@@ -99,9 +113,9 @@ class Transactions:
         except BufferError:  # 8 MB never fill it: something is stuck
             raise Unsure("the producer's buffer is full") from None
 
-    def _do(self, step: Any) -> None:
+    def _do(self, step: Callable[[], T]) -> T:
         try:
-            step()
+            return step()
         except KafkaException as error:
             raise _meaning(error) from None
 
