@@ -49,6 +49,18 @@ def test_what_was_never_claimed_is_not_settled() -> None:
     assert count(log).settled_to(9) == 9
 
 
+def test_a_topic_is_unclaimed_from_where_the_claims_since_its_start_end() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[0, 1, 2], at=0)
+    log.acked(claim, [0], at=1)
+    log.claim(offsets=[5], at=2)
+    found = count(log)
+
+    assert found.unclaimed_from(0) == found.unclaimed_from(2) == 3
+    assert found.unclaimed_from(5) == 6
+    assert found.unclaimed_from(9) == 9
+
+
 def test_records_nobody_has_claimed_are_left() -> None:
     log = MarkersLog()
     log.claim(offsets=[1, 3], at=0)

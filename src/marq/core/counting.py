@@ -41,10 +41,12 @@ class SourceCount(Struct, frozen=True, array_like=True):
         By what the log says was claimed and has ended, and not by committed offsets: it needs no
         look at the group, and a worker whose offset lies below the log's start goes on there.
         """
-        first = next(((low, high) for low, high in self.ever if low <= log_start < high), None)
-        if first is None:
-            return log_start
-        return first[1] if self.oldest < 0 else max(log_start, min(first[1], self.oldest))
+        unclaimed = self.unclaimed_from(log_start)
+        return unclaimed if self.oldest < 0 else max(log_start, min(unclaimed, self.oldest))
+
+    def unclaimed_from(self, log_start: int) -> int:
+        """The first offset of the log that nobody ever claimed."""
+        return next((high for low, high in self.ever if low <= log_start < high), log_start)
 
     def never_claimed(self, records: Runs) -> Runs:
         """Those of these records that nobody has claimed."""

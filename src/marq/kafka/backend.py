@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import secrets
 import threading
-from functools import partial
 from itertools import count
 
 from confluent_kafka import Consumer
@@ -28,6 +27,7 @@ from marq.kafka.inbox import KafkaInbox
 from marq.kafka.markers import Markers
 from marq.kafka.pump import Pump
 from marq.kafka.queue_end import QueueEnd
+from marq.kafka.queue_topic import QueueTopic
 from marq.kafka.reader import Reader
 from marq.kafka.sender import Sender
 from marq.kafka.stats_log import StatsReader
@@ -246,8 +246,8 @@ class Kafka:
             self._random.random,
         )
         settings = config.group_consumer(self._servers, _group(queue), self._extra)
-        identify = partial(self.topic_id, queue)
-        pump = Pump(queue, identify, settings, markers, inbox, self.sequence)
+        topic = QueueTopic(queue, self.admin, self.reader, self._markers_partitions)
+        pump = Pump(topic, settings, markers, inbox, self.sequence)
         pump.start()
         return pump, inbox
 

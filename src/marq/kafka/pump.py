@@ -33,7 +33,8 @@ from marq.kafka.inbox import KafkaInbox
 from marq.kafka.live import LiveClaim
 from marq.kafka.markers import Markers
 from marq.kafka.prefetch import Prefetch
-from marq.kafka.reading import Identify, Reading
+from marq.kafka.queue_topic import QueueTopic
+from marq.kafka.reading import Reading
 from marq.kafka.segments import segments
 from marq.kafka.uncommitted import Uncommitted
 
@@ -61,15 +62,14 @@ class Pump:
 
     def __init__(
         self,
-        queue: str,
-        identify: Identify,
+        topic: QueueTopic,
         settings: dict[str, Any],
         markers: Markers,
         inbox: KafkaInbox,
         sequence: count[int],
     ) -> None:
-        self.queue = queue
-        self._identify = identify
+        self.queue = queue = topic.name
+        self._topic = topic
         self._settings = {**settings, "on_commit": self._committed}
         self._markers = markers
         self._inbox = inbox
@@ -147,7 +147,7 @@ class Pump:
 
     def _join(self) -> None:
         with contextlib.suppress(NotConnected):  # later, when a broker answers
-            self._reading = Reading(self.queue, self._identify, self._settings)
+            self._reading = Reading(self._topic, self._settings)
             self._reading.consumer.subscribe(
                 [self.queue], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
             )

@@ -67,6 +67,13 @@ class Reader:
             fold(states[message.partition()], (hold_record(message),))
         return states
 
+    def folded_one(self, topic: str, partition: int) -> State:
+        """The fold of one partition of a hold log."""
+        start = self._admin.starts(topic, partition + 1)[partition]
+        end = self._admin.end(topic, partition)
+        records = (hold_record(message) for message in self.read(topic, {partition: (start, end)}))
+        return fold(State(), records)
+
 
 def hold_record(message: Any) -> Record:
     """A record of a hold log as the fold takes it."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from marq.errors import ConfigError, NotConnected
 from marq.kafka.clients import take
+from marq.kafka.queue_topic import QueueTopic
 
 log = logging.getLogger("marq.kafka")
 
@@ -23,17 +23,14 @@ _DENIED = (
     KafkaError.SASL_AUTHENTICATION_FAILED,
 )
 
-Identify = Callable[[], bytes | None]
-"""Asks the cluster for the topic's id; None: there is no such topic."""
-
 
 class Reading:
     """One consumer of one topic, from joining the group to leaving it."""
 
-    def __init__(self, queue: str, identify: Identify, settings: dict[str, Any]) -> None:
-        self._queue = queue
-        self._identify = identify
-        found = identify()
+    def __init__(self, topic: QueueTopic, settings: dict[str, Any]) -> None:
+        self._queue = topic.name
+        self._topic = topic
+        found = topic.id()
         if found is None:
             raise self._deleted()
         self.topic_id = found
@@ -73,7 +70,7 @@ class Reading:
             self._refuse_another_topic()
         elif error.code() in _OFF_THE_LOG:
             self._refuse_another_topic()
-            self._go_to_start(message.partition())
+            self._go_on(message.partition())
         else:
             log.info("consumer", extra={"queue": self._queue, "error": error.str()})
 
@@ -81,20 +78,25 @@ class Reading:
         """A queue created again is another source: claims under the old one's id would open
         nothing, and what they commit would be lost. A broker may also not know it yet."""
         with contextlib.suppress(NotConnected):
-            if self._identify() != self.topic_id:
+            if self._topic.id() != self.topic_id:
                 raise self._deleted()
 
     def _deleted(self) -> ConfigError:
         return ConfigError(f"queue {self._queue!r} was deleted: its worker has nothing to do")
 
-    def _go_to_start(self, partition: int) -> None:
-        """Nothing unacked lies below the log's start: go on there, and say so."""
+    def _go_on(self, partition: int) -> None:
+        """Without an offset of the group's: where claims end, and say so. All that was claimed
+        has ended or comes back by itself, and nothing unacked lies below the log's start."""
         if partition not in {place.partition for place in self.consumer.assignment()}:
             return
         place = TopicPartition(self._queue, partition)
         start, _ = self.consumer.get_watermark_offsets(place, timeout=10)
+        try:
+            start = self._topic.unclaimed_from(self.topic_id, partition, start)
+        except NotConnected:  # from the start, then: twice rather than never
+            log.warning("the hold log cannot be read", extra={"queue": self._queue})
         log.warning(
-            "no usable offset: starting at the log's start",
+            "no usable offset: going on where claims end",
             extra={"queue": self._queue, "partition": partition, "offset": start},
         )
         # Not by seek: librdkafka has stopped fetching it.
