@@ -52,7 +52,7 @@ bench: $(READY)
 	@$(BIN)/python -m bench
 
 soak: $(READY)
-	@OUTAGES=1 $(BIN)/pytest tests/e2e/test_kafka_outages.py tests/e2e/test_groups_soak.py tests/e2e/test_tracker.py
+	@OUTAGES=1 $(BIN)/pytest tests/e2e/test_kafka_outages.py tests/e2e/test_groups_soak.py tests/e2e/test_tracker*.py
 	@$(BIN)/python -m tests.e2e.kafka_soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
 
 cluster: $(READY)

@@ -38,9 +38,13 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.Runtime
 class Tracked:
     """A broker and the tracker that keeps time on it."""
 
-    bootstrap_servers: str
+    runtime: embedded.Runtime
     tracker: TrackerProcess
     checkpoint: Path
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.runtime.bootstrap_servers
 
 
 @pytest.fixture(scope="session")
@@ -52,5 +56,5 @@ def tracked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracked]:
     runtime = embedded.start(directory / "runtime", tracker=False, parent=os.getpid())
     with TrackerProcess(runtime.bootstrap_servers, checkpoint) as tracker:
         tracker.wait_until_ready()
-        yield Tracked(runtime.bootstrap_servers, tracker, checkpoint)
+        yield Tracked(runtime, tracker, checkpoint)
     runtime.stop()

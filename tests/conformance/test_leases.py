@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from datetime import timedelta
 
 import pytest
@@ -180,3 +182,30 @@ def test_what_a_dead_worker_had_in_hand_comes_back_as_an_attempt(world: World) -
     world.let_pass("2s")
 
     assert world.take_one(orders).attempt == 2
+
+
+def test_of_21_messages_a_fifth_is_not_acked_at_first_and_in_the_end_all_are(world: World) -> None:
+    orders = world.queue(lease="1s")
+    orders.send_many(range(21))
+    delivered: Counter[int] = Counter()
+    acked: set[int] = set()
+
+    def work() -> None:
+        for delivery in orders.receive(100, world.doubt_s):
+            assert delivery.payload not in acked, "acked, and came back"
+            delivered[delivery.payload] += 1
+            if delivery.attempt > 1 or delivery.payload % 5:
+                with contextlib.suppress(marq.LeaseLost):  # a busy machine: once more, then
+                    delivery.ack().result(world.patience_s)
+                    acked.add(delivery.payload)
+
+    for _ in range(20):
+        world.let_pass("1200ms")
+        work()
+        if len(acked) == 21:
+            break
+
+    world.let_pass("2s")
+    work()
+    assert acked == set(range(21))
+    assert all(delivered[number] > 1 for number in range(0, 21, 5))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,12 +34,14 @@ class Event(NamedTuple):
     message_id: str
     attempt: int
     at: float
+    clock_ms: float
+    """What time it was then for this machine, and so for its brokers."""
 
 
 class WorkerProcess:
     """A worker, and what it has said so far."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, environment: Mapping[str, str] | None = None) -> None:
         self.plan = plan
         self.lines: list[str] = []
         self.errors: list[str] = []
@@ -49,7 +51,10 @@ class WorkerProcess:
             # Tied to this process: a test run that is killed leaves no worker behind.
             [sys.executable, tether.__file__, str(os.getpid()), *command(plan)],
             cwd=ROOT,
-            env={name: value for name, value in os.environ.items() if not name.startswith("MARQ_")},
+            env={
+                **{name: value for name, value in os.environ.items() if name[:5] != "MARQ_"},
+                **(environment or {}),
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -66,7 +71,8 @@ class WorkerProcess:
                     self.lines.append(line.rstrip())
                     match line.split():
                         case ["begun" | "done" | "acked" | "lost" as word, address, name, attempt]:
-                            event = Event(word, address, name, int(attempt), time.monotonic())
+                            at, clock_ms = time.monotonic(), time.time() * 1_000
+                            event = Event(word, address, name, int(attempt), at, clock_ms)
                             self.events.append(event)
                     self._said.notify_all()
 
@@ -145,12 +151,14 @@ class WorkerProcess:
 class Crew:
     """All workers of a test; a context manager that ends those that still run."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, environment: Mapping[str, str] | None = None) -> None:
         self._servers = servers
+        self._environment = environment
         self.members: list[WorkerProcess] = []
 
     def start(self, *queues: str, **plan: Any) -> WorkerProcess:
-        worker = WorkerProcess(Plan(servers=self._servers, queues=list(queues), **plan))
+        asked = Plan(servers=self._servers, queues=list(queues), **plan)
+        worker = WorkerProcess(asked, self._environment)
         self.members.append(worker)
         return worker
 

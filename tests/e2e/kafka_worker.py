@@ -31,6 +31,8 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     concurrency: int = 4
     work_s: float = 0.0
     """How long a handler takes."""
+    timeout: str = "12h"
+    """How long it may take."""
     drain: str = "30s"
     window: str = ""
     nth: int = 1
@@ -70,7 +72,7 @@ def handle_all(broker: marq.Broker, plan: Plan, reports: Reports) -> list[marq.Q
             say("lost", about)
 
     for each in queues:
-        each.handler(concurrency=plan.concurrency)(handle)
+        each.handler(concurrency=plan.concurrency, timeout=plan.timeout)(handle)
     return queues
 
 

@@ -21,11 +21,14 @@ RETENTION = "1h"
 class Ledger:
     """All records of a queue and of its dead letters, by message."""
 
+    records: list[Stored]
     sent: set[str]
     copies: Counter[tuple[str, int]]
     """How often each copy of each message was written: (message id, copies so far)."""
     attempts: dict[str, int]
     """The highest attempt any record of the message names."""
+    due: dict[str, int]
+    """By the address of each record, before when it must not be handed out."""
     dead: Counter[str]
 
     @property
@@ -48,7 +51,9 @@ def read(broker: marq.Broker, queue: str) -> Ledger:
         name, attempt = record.message_id(), record.meta().attempt
         attempts[name] = max(attempt, attempts.get(name, 0))
     sent = {record.message_id() for record in records if not record.meta().copies}
-    return Ledger(sent, copies, attempts, Counter(letter.message_id() for letter in letters))
+    due = {record.address: record.meta().due_at(record.at_ms) for record in records}
+    dead = Counter(letter.message_id() for letter in letters)
+    return Ledger(records, sent, copies, attempts, due, dead)
 
 
 def _records(broker: marq.Broker, topic: str) -> list[Stored]:
