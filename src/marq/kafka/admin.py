@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -21,12 +20,15 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from marq.errors import ConfigError, NotConnected
+from marq.errors import NotConnected
 from marq.kafka import config
+from marq.kafka.offsets import Offsets
+from marq.kafka.refusals import AWAY, LEADERLESS, refusal, unreachable
 
 T = TypeVar("T")
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_COORDINATOR_S = 5.0
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID)
 
 
@@ -38,6 +40,7 @@ class Admin:
         self._client = AdminClient(settings)
         self._servers = settings["bootstrap.servers"]
         self._timeout_s = timeout_s
+        self._offsets = Offsets(self._client, self._servers, timeout_s)
 
     def brokers(self) -> int:
         """How many brokers answer for; `NotConnected` if none does."""
@@ -88,17 +91,11 @@ class Admin:
 
     def ends(self, topic: str, partitions: int) -> list[int]:
         """The high watermarks."""
-        return self._offsets(topic, partitions, _LATEST)
+        return self._offsets.each(topic, range(partitions), _LATEST)
 
     def end(self, topic: str, partition: int) -> int:
         """The high watermark of one partition."""
-        place = TopicPartition(topic, partition)
-
-        def ask() -> int:
-            futures = self._client.list_offsets({place: _LATEST}, request_timeout=self._timeout_s)
-            return int(futures[place].result(self._timeout_s).offset)
-
-        return patiently(ask, self._timeout_s)
+        return self._offsets.each(topic, (partition,), _LATEST)[0]
 
     def trim(self, ends: dict[tuple[str, int], int]) -> None:
         """Delete the records below these offsets."""
@@ -110,36 +107,25 @@ class Admin:
 
     def starts(self, topic: str, partitions: int) -> list[int]:
         """The first offsets that are there."""
-        return self._offsets(topic, partitions, _EARLIEST)
+        return self._offsets.each(topic, range(partitions), _EARLIEST)
 
     def spans(self, topics: dict[str, int]) -> dict[tuple[str, int], tuple[int, int]]:
         """Start and end of every partition of these topics; those that are gone are left out."""
         places = [
             TopicPartition(t, n) for t, partitions in topics.items() for n in range(partitions)
         ]
-        starts, ends = self._found(places, _EARLIEST), self._found(places, _LATEST)
+        starts = self._offsets.known(dict.fromkeys(places, _EARLIEST))
+        ends = self._offsets.known(dict.fromkeys(places, _LATEST))
         return {place: (starts[place], ends[place]) for place in starts.keys() & ends.keys()}
 
     def offsets_at(self, times_ms: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
-        """By partition, the first offset appended at or after that time; -1: there is none."""
+        """By partition, the first offset appended at or after that time; -1: there is none. What
+        cannot be told now is left out."""
         asked = {
             TopicPartition(*place): OffsetSpec.for_timestamp(at_ms)
             for place, at_ms in times_ms.items()
         }
-        return self._answers(asked)
-
-    def _found(self, places: list[TopicPartition], spec: Any) -> dict[tuple[str, int], int]:
-        return self._answers(dict.fromkeys(places, spec))
-
-    def _answers(self, asked: dict[TopicPartition, Any]) -> dict[tuple[str, int], int]:
-        found: dict[tuple[str, int], int] = {}
-        if not asked:
-            return found
-        futures = self._client.list_offsets(asked, request_timeout=self._timeout_s)
-        for place, future in futures.items():
-            with contextlib.suppress(KafkaException):
-                found[place.topic, place.partition] = future.result(self._timeout_s).offset
-        return found
+        return self._offsets.known(asked)
 
     def wait_until_led(self, *topics: str) -> None:
         """Wait until every partition of these topics has a leader: new ones take a moment."""
@@ -151,15 +137,6 @@ class Admin:
             if time.monotonic() > until:
                 raise unreachable(self._servers)
             time.sleep(0.05)
-
-    def _offsets(self, topic: str, partitions: int, spec: Any) -> list[int]:
-        return patiently(lambda: self._offsets_now(topic, partitions, spec), self._timeout_s)
-
-    def _offsets_now(self, topic: str, partitions: int, spec: Any) -> list[int]:
-        asked = {TopicPartition(topic, number): spec for number in range(partitions)}
-        futures = self._client.list_offsets(asked, request_timeout=self._timeout_s)
-        found = {place.partition: f.result(self._timeout_s).offset for place, f in futures.items()}
-        return [found[number] for number in range(partitions)]
 
     def commit(self, group: str, topic: str, offsets: list[int]) -> None:
         """Set the offsets of a group without members."""
@@ -215,7 +192,7 @@ class Admin:
                 if time.monotonic() > until:
                     raise
             except KafkaException as error:
-                if error.args[0].code() not in _LEADERLESS or time.monotonic() > until:
+                if error.args[0].code() not in LEADERLESS or time.monotonic() > until:
                     raise refusal(error, self._servers) from None
             time.sleep(0.05)
 
@@ -233,65 +210,10 @@ class Admin:
         except TimeoutError:
             raise unreachable(self._servers) from None
         except KafkaException as error:
-            if error.args[0].code() in _AWAY:
+            if error.args[0].code() in AWAY:
                 raise unreachable(self._servers) from None
             raise
 
 
-def patiently(call: Callable[[], T], timeout_s: float) -> T:
-    """The call's result; tried again while a leader is being found."""
-    until = time.monotonic() + timeout_s
-    while True:
-        try:
-            return call()
-        except KafkaException as error:
-            if error.args[0].code() not in _LEADERLESS or time.monotonic() > until:
-                raise
-            time.sleep(0.05)
-
-
 def _is_led(topic: Any) -> bool:
     return bool(topic.partitions) and all(p.leader >= 0 for p in topic.partitions.values())
-
-
-_COORDINATOR_S = 5.0
-_LEADERLESS = (
-    KafkaError._NOENT,
-    KafkaError._WAIT_COORD,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-)
-_AWAY = (
-    KafkaError._TRANSPORT,
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._TIMED_OUT,
-    KafkaError._RESOLVE,
-)
-_DENIED = (
-    KafkaError._AUTHENTICATION,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-)
-
-
-def unreachable(servers: str) -> NotConnected:
-    """No broker answers."""
-    return NotConnected(f"no broker answers at {servers}: check the address and that Kafka runs")
-
-
-def refusal(error: KafkaException, servers: str) -> ConfigError | NotConnected:
-    """What the cluster will not do, in a sentence."""
-    code, text = error.args[0].code(), error.args[0].str()
-    if code in _DENIED:
-        return ConfigError(f"the cluster at {servers} refuses the credentials or rights: {text}")
-    return NotConnected(f"the cluster at {servers} refuses: {text}")

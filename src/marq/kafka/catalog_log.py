@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from marq.core import catalog, names
 from marq.core.catalog import Catalog, Entry
 from marq.errors import NotConnected
-from marq.kafka.admin import patiently, refusal, unreachable
 from marq.kafka.clients import take
+from marq.kafka.refusals import patiently, refusal, unreachable
 
 log = logging.getLogger("marq.kafka")
 

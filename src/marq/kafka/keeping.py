@@ -149,7 +149,9 @@ class Keeping:
         for place, offset in self._needed_by_groups(topics).items():
             if place in ends:
                 ends[place] = min(ends[place], offset)
-        for place, offset in self._admin.offsets_at(kept_from).items():
+        kept = self._admin.offsets_at(kept_from)
+        for place in kept_from:
+            offset = kept.get(place, 0)  # nobody can tell now: keep it all
             ends[place] = ends[place] if offset < 0 else min(ends[place], offset)
         self._admin.trim(ends)
 

@@ -11,9 +11,10 @@ from confluent_kafka import Consumer, TopicPartition
 from marq.core import hold_log
 from marq.core.fold import Record, fold
 from marq.core.state import State
-from marq.kafka.admin import Admin, unreachable
+from marq.kafka.admin import Admin
 from marq.kafka.clients import take
 from marq.kafka.config import Config
+from marq.kafka.refusals import unreachable
 
 
 class Reader:

@@ -13,8 +13,8 @@ from marq.groups.names import GroupNames
 from marq.groups.records import Hold, Lease, Record
 from marq.groups.table import EMPTY, Table, fold
 from marq.groups.watch import Watch
-from marq.kafka.admin import patiently, unreachable
 from marq.kafka.groups.clients import Cluster
+from marq.kafka.refusals import patiently, unreachable
 
 _GONE = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,

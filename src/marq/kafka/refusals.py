@@ -1,0 +1,66 @@
+"""What brokers and librdkafka refuse, by kind, and how marq says it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+from marq.errors import ConfigError, NotConnected
+
+T = TypeVar("T")
+
+LEADERLESS = (
+    KafkaError._NOENT,
+    KafkaError._WAIT_COORD,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
+AWAY = (
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+    KafkaError._RESOLVE,
+)
+_DENIED = (
+    KafkaError._AUTHENTICATION,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
+
+
+def unreachable(servers: str) -> NotConnected:
+    """No broker answers."""
+    return NotConnected(f"no broker answers at {servers}: check the address and that Kafka runs")
+
+
+def refusal(error: KafkaException, servers: str) -> ConfigError | NotConnected:
+    """What the cluster will not do, in a sentence."""
+    code, text = error.args[0].code(), error.args[0].str()
+    if code in _DENIED:
+        return ConfigError(f"the cluster at {servers} refuses the credentials or rights: {text}")
+    return NotConnected(f"the cluster at {servers} refuses: {text}")
+
+
+def patiently(call: Callable[[], T], timeout_s: float) -> T:
+    """The call's result; tried again while a leader is being found."""
+    until = time.monotonic() + timeout_s
+    while True:
+        try:
+            return call()
+        except KafkaException as error:
+            if error.args[0].code() not in LEADERLESS or time.monotonic() > until:
+                raise
+            time.sleep(0.05)
