@@ -156,15 +156,13 @@ def test_a_markers_leader_that_is_away_for_longer_than_the_lease_costs_no_messag
 
 
 @soak
-@pytest.mark.xfail(
-    strict=False,
-    reason="a worker that gave its lease up goes on beating what the log, after a silence, left it",
-)
-def test_a_broker_that_is_away_for_longer_than_the_lease_takes_no_message_from_its_worker(
+def test_a_message_is_not_kept_by_a_worker_that_lost_it_while_its_broker_was_away(
     tracked: Tracked, tracker: TrackerProcess, scene: Scene
 ) -> None:
+    """The worker counts its leases as lost; the log, after such a silence, would let it keep them
+    for as long as it beats."""
     queue = scene.queue(lease="4s", partitions=1)
-    keeper = scene.crew.start(queue.name, work_s=20.0)
+    keeper = scene.crew.start(queue.name, work_s=12.0)
     kept = scene.send(queue, 4)
     keeper.wait_until(lambda: keeper.ids("begun") == kept)
     time.sleep(2)
@@ -172,11 +170,14 @@ def test_a_broker_that_is_away_for_longer_than_the_lease_takes_no_message_from_i
 
     with frozen(*pids):
         time.sleep(9)
+    # A lone broker that was frozen says for a moment that there is none; a client of librdkafka
+    # that asks just then loses it for a minute.
+    time.sleep(2)
 
-    # Beats that waited in the worker come before the lease is given up.
     ledger = scene.settled(queue)
     assert keeper.ids("acked") == kept
-    assert {copies for _, copies in ledger.copies} == {0}
+    assert max(ledger.attempts.values()) <= 2
+    assert not ledger.dead
     assert tracker.running
 
 

@@ -24,6 +24,7 @@ class LiveClaim:
         "claim",
         "end",
         "failed",
+        "given_up",
         "kept",
         "lane",
         "lapse_ms",
@@ -42,7 +43,7 @@ class LiveClaim:
         self.start = claim.start
         self.end = end
         self.lane = lane
-        self.acknowledged = self.failed = False
+        self.acknowledged = self.failed = self.given_up = False
         self.lapse_ms = 0
         """Until when what is not begun is ours; 0 until the claim is acknowledged."""
         self.left = self.unbegun = len(messages)
@@ -52,7 +53,16 @@ class LiveClaim:
 
     @property
     def needs_beats(self) -> bool:
-        return self.unbegun > 0 or self.kept > 0
+        return (self.unbegun > 0 and not self.given_up) or self.kept > 0
+
+    def beaten(self, at_ms: int) -> None:
+        """The log took a beat at that time. One that came too late is the last: after a silence
+        the log gives leases more time than we reckon with, and what nobody here will settle must
+        not be kept from others."""
+        if at_ms < self.lapse_ms:
+            self.lapse_ms = max(self.lapse_ms, at_ms + self.claim.lease_ms)
+        else:
+            self.given_up = True
 
     def leave(self, count: int, unbegun: int = 0) -> None:
         """That many of its messages are no longer this process's; the lane's lock is held."""
@@ -217,7 +227,25 @@ class Handout:
         """That many of its messages are no longer its own; the lane's lock is held."""
         self.open -= count
         # Only with the last one: a hold of what left before is reported later, with none to leave.
-        if count and self.open == 0 and self.kept_alive:
+        if count and self.open == 0:
+            self._let_lapse()
+
+    def beaten(self, at_ms: int) -> None:
+        """The log took a beat at that time; see `LiveClaim.beaten`."""
+        if at_ms < self.lapse_ms:
+            self.lapse_ms = max(self.lapse_ms, at_ms + self.lease_ms - self.ahead_ms)
+        else:
+            self.give_up()
+
+    def give_up(self) -> None:
+        """The lease is lost for good: it is beaten no more."""
+        self.lapse_ms = 0
+        with self.lane.lock:
+            self._let_lapse()
+
+    def _let_lapse(self) -> None:
+        if self.kept_alive:
+            self.kept_alive = False
             self.lane.kept.discard(self)
             self.claim.kept -= 1
 

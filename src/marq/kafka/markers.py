@@ -214,7 +214,7 @@ class Markers:
         if at_ms is not None and (not item.begun or at_ms < handout.begin_by()):
             handout.known = max(handout.known, item.begun_taken)
         elif item.begun:
-            handout.lapse_ms = 0  # it came too late: the message may be on its way elsewhere
+            handout.give_up()  # it came too late: the message may be on its way elsewhere
         if item.begun and handout.begin is not None:
             answer(handout.begin, handout, handout.begun_known)
 
@@ -250,12 +250,9 @@ class Markers:
             if at_ms is None:
                 return
             for live in claims:
-                if at_ms < live.lapse_ms:
-                    live.lapse_ms = max(live.lapse_ms, at_ms + live.claim.lease_ms)
+                live.beaten(at_ms)
             for handout in kept:
-                if at_ms < handout.lapse_ms:
-                    lapse_ms = at_ms + handout.lease_ms - handout.ahead_ms
-                    handout.lapse_ms = max(handout.lapse_ms, lapse_ms)
+                handout.beaten(at_ms)
 
         self.write(lane, beat, reported, again=False)
 
