@@ -15,11 +15,22 @@ from marq.embedded import jars
 _INSTALLED = Path("/usr/lib")
 _LIBRARY = "*/faketime/libfaketimeMT.so.1"
 # librdkafka reckons by clock_gettime, which libfaketime shifts, until when it waits, and waits by
-# cnd_timedwait, which it does not know: waits of a second would take two hours, or no time.
+# cnd_timedwait, which it does not know: waits of a second would take two hours, or no time. Python
+# sleeps until a time of the monotonic clock, which is right; libfaketime shifts it all the same.
 _SHIM = """
+#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <threads.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct timespec when;
+
+int clock_nanosleep(clockid_t clock, int flags, const when *until, when *left) {
+    return syscall(SYS_clock_nanosleep, clock, flags, until, left) ? errno : 0;
+}
 
 int cnd_timedwait(cnd_t *cond, mtx_t *mutex, const struct timespec *until) {
     int error = pthread_cond_timedwait((pthread_cond_t *)cond, (pthread_mutex_t *)mutex, until);
