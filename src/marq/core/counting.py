@@ -39,7 +39,7 @@ class SourceCount(Struct, frozen=True, array_like=True):
         """All of the log below has ended; the log's start if not even that is known.
 
         By what the log says was claimed and has ended, and not by committed offsets: it needs no
-        look at the group, and a worker whose offset lies below the log's start goes on there.
+        look at the group, and a worker whose offset lies below goes on where claims end.
         """
         unclaimed = self.unclaimed_from(log_start)
         return unclaimed if self.oldest < 0 else max(log_start, min(unclaimed, self.oldest))

@@ -82,6 +82,11 @@ class Admin:
             return None
         return base64.b64decode(str(found.topic_id) + "=="), len(found.partitions)
 
+    def topic_id(self, topic: str) -> bytes | None:
+        """The topic's id; None if there is none."""
+        found = self.describe(topic)
+        return found[0] if found else None
+
     def describe_new(self, topic: str) -> tuple[bytes, int] | None:
         """The same of a topic created just now: brokers hear of it one after the other."""
         until = time.monotonic() + self._timeout_s

@@ -224,17 +224,12 @@ class Kafka:
         """The process's one consumer of the queue, started on first use."""
         with self._lock:
             if queue not in self._pumps:
-                if self.topic_id(queue) is None:
+                if self.admin.topic_id(queue) is None:
                     raise ConfigError(
                         f"there is no queue {queue!r}: it was deleted, or never created"
                     )
                 self._pumps[queue] = self._start_pump(queue)
             return self._pumps[queue]
-
-    def topic_id(self, queue: str) -> bytes | None:
-        """The id of the queue's topic; None if there is none."""
-        found = self.admin.describe(queue)
-        return found[0] if found else None
 
     def _start_pump(self, queue: str) -> tuple[Pump, KafkaInbox]:
         markers = self.markers

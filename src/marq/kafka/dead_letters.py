@@ -29,7 +29,7 @@ def redrive(kafka: Kafka, letters: list[Stored]) -> int:
 
 def discard(kafka: Kafka, letters: list[Stored]) -> int:
     """Claim and end them; one claim each: a claim spans all between its first and last offset."""
-    topic_ids = {topic: kafka.topic_id(topic) for topic in {each.topic for each in letters}}
+    topic_ids = {topic: kafka.admin.topic_id(topic) for topic in {each.topic for each in letters}}
     ends = [
         kafka.markers.end_one(
             Source(topic_id, letter.partition, letter.topic, "", 0),

@@ -19,8 +19,7 @@ class QueueTopic:
 
     def id(self) -> bytes | None:
         """Its id as the cluster says it; None: there is no such topic."""
-        found = self._admin.describe(self.name)
-        return found[0] if found else None
+        return self._admin.topic_id(self.name)
 
     def unclaimed_from(self, topic_id: bytes, partition: int, log_start: int) -> int:
         """From where on nobody has claimed anything; what lies below is the hold log's to bring
