@@ -6,7 +6,6 @@ The oracle: every message sent was acked, and no expiry was acted on twice.
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -15,12 +14,10 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-import marq
 from marq import embedded
-from tests.e2e import tracker_ledger
-from tests.e2e.kafka_fixtures import new_name
 from tests.e2e.kafka_process import Crew, eventually
-from tests.e2e.tracker_ledger import RETENTION
+from tests.e2e.tracker_load import Load
+from tests.e2e.tracker_scene import PATIENCE_S, Scene
 from tests.spark_cluster import SparkCluster
 from tests.tracker_process import TrackerProcess
 
@@ -33,7 +30,6 @@ pytestmark = [
 ]
 
 KILLS = int(os.environ.get("KILLS", "3"))
-PATIENCE_S = 240.0
 
 
 def say(what: str) -> None:
@@ -56,39 +52,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
         yield found
 
 
-class Load:
-    """A sender that never stops, until it is told to."""
-
-    def __init__(self, queue: marq.Queue[bytes]) -> None:
-        self.sent: set[str] = set()
-        self._queue = queue
-        self._stopping = threading.Event()
-        self._failed: list[BaseException] = []
-        self._thread = threading.Thread(target=self._send)
-
-    def _send(self) -> None:
-        try:
-            while not self._stopping.wait(0.05):
-                self.sent.update(sent.message_id for sent in self._queue.send_many([b"x"] * 10))
-        except BaseException as error:
-            self._failed.append(error)
-
-    def __enter__(self) -> Load:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stopping.set()
-        self._thread.join()
-        assert not self._failed
-
-
 def kill_a_worker(crew: Crew, queue: str) -> set[str]:
-    """SIGKILL one that works; what it had begun and not acked."""
+    """SIGKILL one that works; what it had begun and was not done with."""
     doomed = crew.start(queue, work_s=0.3)
     doomed.wait_until(lambda: len(doomed.ids("acked")) >= 5)
     doomed.kill()
-    return doomed.ids("begun") - doomed.ids("acked")
+    return doomed.ids("begun") - doomed.ids("done")
 
 
 def are_acked(crew: Crew, messages: set[str]) -> bool:
@@ -114,13 +83,11 @@ def test_executors_that_die_under_load_lose_nothing(
     checkpoint = tmp_path / "checkpoint"
     options = ["--master", spark.master, "--conf", "spark.driver.host=127.0.0.1"]
     with (
-        marq.connect(f"kafka://{servers}") as broker,
         TrackerProcess(servers, checkpoint, options=options) as tracker,
-        Crew(servers) as crew,
+        Scene(servers) as scene,
     ):
-        queue = broker.queue(
-            new_name(), type=bytes, lease="4s", max_attempts=50, partitions=4, retention=RETENTION
-        )
+        crew = scene.crew
+        queue = scene.queue(lease="4s", max_attempts=50, partitions=4)
         say("starting the tracker on the cluster")
         tracker.wait_until_ready(PATIENCE_S)
         assert eventually(lambda: len(spark.executors()) == 2)
@@ -134,13 +101,11 @@ def test_executors_that_die_under_load_lose_nothing(
                 say(f"waiting for the worker's {len(left)} messages to be acked by another")
                 assert eventually(partial(are_acked, crew, left), PATIENCE_S)
         say(f"{len(load.sent)} sent; waiting for the last ones")
-        assert eventually(partial(are_acked, crew, load.sent), PATIENCE_S, every_s=0.5)
+        ledger = scene.settled(queue, sent=load.sent)
 
-        ledger = tracker_ledger.read(broker, queue.name)
         copies = sum(number for (_, which), number in ledger.copies.items() if which)
-        say(f"all acked; {copies} copies, {len(ledger.twice)} of them twice")
+        say(f"all acked; {copies} copies, none of them twice")
         assert ledger.sent == load.sent
         assert copies
-        assert not ledger.twice
         assert not ledger.dead
         assert tracker.running

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
-import marq
 from marq import embedded
 from marq.core import names
 from marq.kafka.backend import Kafka
 from tests.conftest import Tracked
-from tests.e2e.kafka_process import Crew, eventually
+from tests.e2e.kafka_process import eventually
+from tests.e2e.tracker_load import Load
 from tests.e2e.tracker_scene import PATIENCE_S, Scene, soak
 from tests.tracker_process import TrackerProcess
 
@@ -30,40 +28,6 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.timeout(600),
 ]
-
-
-class Load:
-    """Sends without end, in a thread of its own; a context manager that stops it."""
-
-    def __init__(self, queue: marq.Queue[Any]) -> None:
-        self._queue = queue
-        self.sent: set[str] = set()
-        self.failed: list[BaseException] = []
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._send)
-
-    def _send(self) -> None:
-        try:
-            while not self._stopping.wait(0.02):
-                self.sent.update(sent.message_id for sent in self._queue.send_many([b"x"] * 5))
-        except BaseException as error:
-            self.failed.append(error)
-
-    def goes_on(self, crew: Crew) -> bool:
-        """Whether messages are sent and acked from now on."""
-        sent, acked = len(self.sent), len(crew.ids("acked"))
-        return eventually(
-            lambda: len(self.sent) > sent + 50 and len(crew.ids("acked")) > acked + 50, 120
-        )
-
-    def __enter__(self) -> Load:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stopping.set()
-        self._thread.join()
-        assert self.failed == []
 
 
 @dataclass(frozen=True)

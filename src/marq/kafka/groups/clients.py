@@ -43,6 +43,7 @@ class Cluster(NamedTuple):
                 "isolation.level": "read_uncommitted",
                 "queued.min.messages": 1_000,
                 "fetch.wait.max.ms": 500,
+                "enable.partition.eof": True,
             }
         )
 

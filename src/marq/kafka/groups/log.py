@@ -67,7 +67,10 @@ class GroupLog:
     def _take(self, message: Any) -> None:
         error = message.error()
         if error is not None:
-            if error.code() in _GONE:
+            if error.code() == KafkaError._PARTITION_EOF:
+                # Past what no reader is given: where a transaction of someone else ended.
+                self._next[message.topic()] = message.offset()
+            elif error.code() in _GONE:
                 self._look_whether_gone()
             return
         self._next[message.topic()] = message.offset() + 1
@@ -115,8 +118,8 @@ class GroupLog:
         return self.table
 
     def _span(self, topic: str) -> tuple[int, int]:
-        """Start and high watermark. Waiting for the reader to say that it is at the end would take
-        half a second, or for ever where beats come in."""
+        """Start and high watermark. Waiting for the reader to say that it is at the end alone would
+        take half a second, or for ever where beats come in."""
         place = TopicPartition(topic, 0)
         timeout_s = self._cluster.timeout_s
         start, end = patiently(
