@@ -9,10 +9,10 @@ import pytest
 from tests.conftest import Tracked
 from tests.e2e.kafka_fixtures import broker, connect, crew, new_queue, oracle
 from tests.e2e.tracker_scene import Scene
-from tests.e2e.wrong_clocks import faketime
+from tests.e2e.wrong_clocks import wrong_clock
 from tests.tracker_process import TrackerProcess
 
-__all__ = ["broker", "connect", "crew", "faketime", "new_queue", "oracle"]
+__all__ = ["broker", "connect", "crew", "new_queue", "oracle", "wrong_clock"]
 
 
 @pytest.fixture
