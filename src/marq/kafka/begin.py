@@ -59,6 +59,8 @@ def deliveries(handouts: Handouts) -> list[Delivery[Any]]:
     that at most one delivery of a message can go uncounted. A copy is no first delivery, whatever
     its attempt: a message that kills its process at once would never be counted otherwise."""
     found: list[Delivery[Any]] = []
+    for lane in {handout.lane for handout, _ in handouts if handout.begin is not None}:
+        lane.flush()  # someone waits: nothing is gained by gathering more
     for handout, ticket in handouts:
         try:
             if handout.begin is not None:

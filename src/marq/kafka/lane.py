@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from marq.kafka.live import Handout, LiveClaim
@@ -19,6 +20,7 @@ class Lane:
         self.partition = partition
         self.waiting = markers.waiting
         self.wake = markers._dirty.set
+        self.flush = partial(markers.flush_lane, self)
         self.beat_within = markers.beat_within
         self.clock = markers.clock
         self.lock = threading.Lock()

@@ -55,6 +55,7 @@ class Markers:
         self._producer = warm_producer(settings)
         self._replacing = threading.Lock()
         self._dirty = threading.Event()
+        self._flushing = threading.Lock()
         self._closing = False
         self.lanes = [Lane(n, self) for n in range(partitions)]
         self._next_beat = 0.0
@@ -178,6 +179,12 @@ class Markers:
         """Write what has gathered."""
         self._dirty.clear()
         for lane in self.lanes:
+            self.flush_lane(lane)
+
+    def flush_lane(self, lane: Lane) -> None:
+        """Write what has gathered in a lane. One at a time: what is said of a handout must be
+        written in the order it was said."""
+        with self._flushing:
             while lane.dirty:
                 self._flush(lane)
 
