@@ -10,6 +10,7 @@ from marq.core.marker import (
     Begun,
     Claim,
     ClaimId,
+    Forget,
     Held,
     HeldParked,
     Hold,
@@ -50,10 +51,12 @@ class AnyLog:
         self._claims: dict[ClaimId, Claim] = {}
         self._refs: list[ParkedRef] = [ParkedRef(START_MS, 0)]
         self._restatement = Restate(0)
+        self._last_words = Forget(())
         self._kinds: list[Callable[[], Marker | Parked | None]] = [
             Tick, self._claim, self._claim, self._claim, self._progress, self._progress,
             self._acked, self._beat, self._hold, self._hold, self._tracker_hold, self._park,
             self._ended_parked, self._hold_parked, self._again, lambda: None, self._restated,
+            self._forgotten,
         ]  # fmt: skip
 
     def write(self) -> Record:
@@ -70,6 +73,11 @@ class AnyLog:
     def restate(self, state: State) -> None:
         """What the tracker knows now; it lands some records later, if at all."""
         self._restatement = restatement(state, self._chance.pick((0, 500, 5_000)))
+
+    def forget(self, state: State) -> None:
+        """The tracker learns that some topics are gone, and says so some records later."""
+        ended = restatement(state).ended
+        self._last_words = Forget(tuple(self._chance.some(ended)))
 
     def _claim(self) -> Claim:
         name = self._chance.pick(IDS)
@@ -146,9 +154,16 @@ class AnyLog:
 
     def _again(self) -> Marker | Parked | None:
         """A record sent twice: claims, progress, beats and holds, never a parked message."""
-        markers = [r.body for r in self.records if not isinstance(r.body, Parked | Restate)]
+        markers = [
+            r.body for r in self.records if not isinstance(r.body, Parked | Restate | Forget)
+        ]
         return self._chance.pick(markers[::-1][:256]) if markers else None
 
     def _restated(self) -> Restate:
         said, self._restatement = self._restatement, Restate(0)
+        return said
+
+    def _forgotten(self) -> Forget:
+        said, self._last_words = self._last_words, Forget(())
+        self._restatement = Restate(0)  # one tracker writes: none made before lands after it
         return said

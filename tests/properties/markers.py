@@ -11,6 +11,7 @@ from marq.core.marker import (
     Claim,
     ClaimId,
     EndedRuns,
+    Forget,
     Held,
     HeldParked,
     Hold,
@@ -110,6 +111,8 @@ restates = st.builds(
     st.lists(ended_runs, max_size=3).map(tuple),
 )
 
+forgets = st.builds(Forget, st.lists(ended_runs, max_size=3).map(tuple))
+
 kinds: dict[str, st.SearchStrategy[Marker]] = {
     "claim": claims(),
     "progress": progresses,
@@ -117,5 +120,6 @@ kinds: dict[str, st.SearchStrategy[Marker]] = {
     "hold": holds,
     "restate": restates,
     "tick": st.just(Tick()),
+    "forget": forgets,
 }
 markers: st.SearchStrategy[Marker] = st.one_of(*kinds.values())

@@ -14,6 +14,7 @@ from marq.core.marker import (
     Begun,
     Claim,
     ClaimId,
+    Forget,
     Held,
     HeldParked,
     Hold,
@@ -90,10 +91,11 @@ class Reference:
                 self._beat(beat)
             case Hold() as hold:
                 self._hold(hold)
+            case Forget() as forget:
+                self._forget(forget)
             case Parked() as parked:
                 self._park(record, parked)
-            case _:
-                pass  # a tick, or a restatement: it says nothing new
+            # A tick, or a restatement: it says nothing new.
 
     def _advance(self, at: int) -> None:
         jumped = at - self.clock > 2_000 or not self.begun
@@ -206,6 +208,15 @@ class Reference:
         else:
             due, tries = self.clock + held.after_ms, waiting.tries + 1
             self.parked[held.ref] = Waiting(due, held.ahead_ms, held.action, tries, held.reason)
+
+    def _forget(self, forget: Forget) -> None:
+        """What was seen of a source counts as never seen; not if some of it is open."""
+        for source in (ended.source for ended in forget.ended):
+            is_open = any(message[0] == source for message in self.open)
+            if self.epochs.get(source[:4]) == source.epoch and not is_open:
+                del self.epochs[source[:4]]
+                self.seen = {m for m in self.seen if m[0][:4] != source[:4]}
+                self.offsets = {c: m for c, m in self.offsets.items() if m[0][0][:4] != source[:4]}
 
     def speaks(self, message: Message) -> tuple[ClaimId, Lease]:
         """The claim of a message that lapses last; of equal ones the highest."""

@@ -25,7 +25,7 @@ from marq.core.marker import (
 from marq.errors import MalformedMarker, MarkerError, NotAMarker, UnknownMarkerVersion
 from tests.properties import markers
 
-HEADS = [bytes((codec.MAGIC, codec.VERSION, kind)) for kind in range(1, 7)]
+HEADS = [bytes((codec.MAGIC, codec.VERSION, kind)) for kind in range(1, 8)]
 
 
 @pytest.mark.parametrize("kind", markers.kinds)

@@ -121,8 +121,11 @@ def test_the_fold_is_what_the_reference_says(chance: Chance) -> None:
         assert state.skipped == reference.skipped
 
         both.emit()
-        if chance.below(3) == 0:
-            both.log.restate(state)
+        match chance.below(6):
+            case 0 | 3:
+                both.log.restate(state)
+            case 5:
+                both.log.forget(state)
 
 
 @tried(3)
@@ -149,8 +152,11 @@ def written(chance: Chance) -> list[Record]:
     log, state = AnyLog(chance), State()
     while chance.left():
         fold(state, [log.write()])
-        if chance.below(8) == 7:
-            log.restate(state)
+        match chance.below(16):
+            case 7 | 15:
+                log.restate(state)
+            case 14:
+                log.forget(state)
     return log.records
 
 

@@ -9,9 +9,10 @@ from hypothesis import given, note
 from marq.core.fold import fold
 from marq.core.marker import Action, HeldParked, Hold, Parked, ParkedRef, Tick
 from marq.core.restate import needed_from
+from marq.core.state import State
 from tests.properties.chance import Chance, chances
 from tests.properties.effort import tried
-from tests.properties.hold_log import blobs
+from tests.properties.hold_log import ORDERS, blobs
 from tests.properties.world import World
 from tests.properties.world_tracker import Tracker
 from tests.properties.world_workers import Workers
@@ -160,3 +161,21 @@ def test_when_everything_has_ended_the_state_is_small_and_the_log_can_go(chance:
     assert not chunks and not pages
     assert len(blob) < 120 + 16 * len(history.world.source)
     assert needed_from(state) == len(history.world.log)
+
+
+@tried(1)
+@given(chances(700))
+def test_a_source_whose_topic_is_gone_is_forgotten_and_opens_nothing(chance: Chance) -> None:
+    history = History(chance)
+    history.run()
+    history.calm_down()
+    history.tracker.catch_up(trims=False)  # else the log begins with what it says of the source
+    history.workers.land_all_again()
+    history.tracker.gone = {ORDERS.topic_id}
+
+    history.tracker.catch_up()
+
+    state = fold(history.tracker.load(), history.world.log)
+    rebuilt = fold(State(), history.world.log[history.world.start :])
+    assert not state.claimed and not rebuilt.claimed
+    assert not state.claims and not rebuilt.claims

@@ -15,6 +15,7 @@ from marq.core.marker import (
     Action,
     Claim,
     ClaimId,
+    Forget,
     Hold,
     Marker,
     Parked,
@@ -80,11 +81,11 @@ class World:
         """Append to the hold log; the truth reads along."""
         record = Record(len(self.log), self.now - self.behind, body)
         self.story.append(f"{record.offset} at {record.at_ms - START_MS}: {body}")
-        before = self._leases() if isinstance(body, Restate) else {}
+        before = self._leases() if isinstance(body, Restate | Forget) else {}
         self.log.append(record)
         fold(self.truth, [record])
         self._note_open(record)
-        if isinstance(body, Restate):
+        if isinstance(body, Restate | Forget):
             self._check_nothing_changed(before)
         return record
 

@@ -8,7 +8,7 @@ from marq.core import act
 from marq.core.fold import Record, fold
 from marq.core.marker import Action, HeldParked, Hold
 from marq.core.overdue import Due, Event, emit
-from marq.core.restate import caught_up, needed_from, restatement
+from marq.core.restate import caught_up, needed_from, parting, restatement
 from marq.core.state import State
 from tests.properties.chance import Chance
 from tests.properties.hold_log import blobs, loaded
@@ -32,7 +32,9 @@ class Tracker:
         self._checkpoint = blobs(State())
         self._rebuilt_at = 0
         """Nothing is emitted, restated or trimmed before the fold has come so far."""
-        self.fragile = True
+        self.fragile = self._trims = True
+        self.gone: set[bytes] = set()
+        """Topics that were deleted, by id."""
 
     def lose_checkpoint(self) -> None:
         self._checkpoint = blobs(State())
@@ -47,9 +49,9 @@ class Tracker:
         except Crashed:
             self._world.story.append("the tracker crashes")
 
-    def catch_up(self) -> None:
+    def catch_up(self, trims: bool = True) -> None:
         """All there is in one batch, without a crash."""
-        self.fragile = False
+        self.fragile, self._trims = False, trims
         self._batch(len(self._world.log))
 
     def _may_crash(self) -> None:
@@ -121,11 +123,13 @@ class Tracker:
 
     def _trim(self, state: State, batch_start: int, tail: list[Record]) -> None:
         world = self._world
-        if self.fragile and self._chance.below(3):
+        if not self._trims or (self.fragile and self._chance.below(3)):
             return
         made = restatement(state, RESTATE_AFTER_MS)
         clocks = (state.clock_ms, state.lease_clock_ms, state.grace_ms)
-        world.append(caught_up(made, State(state.next_offset, *clocks), tail))
+        known = caught_up(made, State(state.next_offset, *clocks), tail)
+        for marker in parting(known, self.gone):
+            world.append(marker)
         self._may_crash()
         world.start = max(world.start, min(needed_from(state), batch_start))
         world.story.append(f"the hold log is trimmed below {world.start}")

@@ -101,6 +101,11 @@ class Workers:
         if self._landed:
             self._world.append_of_worker(self._chance.pick(self._landed[::-1][:200]))
 
+    def land_all_again(self) -> None:
+        """Every record of a worker's lands once more."""
+        for marker in list(self._landed):
+            self._world.append_of_worker(marker)
+
     def commit(self) -> None:
         """Commit the end of the contiguous prefix of acknowledged claims, then hand them out."""
         world, worker = self._world, self.owner

@@ -15,6 +15,7 @@ from marq.core.marker import (
     ClaimId,
     EndedRuns,
     Failed,
+    Forget,
     Held,
     HeldParked,
     Hold,
@@ -111,6 +112,11 @@ GOLDEN: dict[str, tuple[Marker, str]] = {
     "tick": (
         Tick(),
         "a90106",
+    ),
+    "forget": (
+        Forget((EndedRuns(SOURCE, ((0, 70_000), (70_002, 498))), EndedRuns(SOURCE, ()))),
+        "a9010702000102030405060708090a0b0c0d0e0f03066f72646572730561756469740202"
+        "00f0a20402f203000102030405060708090a0b0c0d0e0f03066f72646572730561756469740200",
     ),
 }
 """Written once and frozen: these bytes lie in hold logs that must be read for ever."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from marq.core.fold import fold
-from marq.core.marker import Progress, Restate, Tick
-from marq.core.restate import needed_from, restatement
+from marq.core.marker import Forget, Progress, Restate, Tick
+from marq.core.restate import needed_from, parting, restatement
 from marq.core.state import State
 from tests.properties.hold_log import (
+    ORDERS,
     MarkersLog,
     deadline,
     open_offsets,
@@ -130,3 +131,45 @@ def test_an_empty_restatement_and_an_empty_progress_are_nothing() -> None:
     after = log.folded()
 
     assert after.claims == before.claims
+
+
+def test_the_last_that_is_said_of_a_topic_that_is_gone_lets_it_be_forgotten() -> None:
+    log = MarkersLog()
+    bills = ORDERS._replace(topic_id=b"b" * 16, queue="bills")
+    log.acked(log.claim(offsets=[7], at=0), [7], at=1)
+    log.acked(log.claim(offsets=[3], source=bills, at=0), [3], at=1)
+
+    restated, last = parting(restatement(log.folded()), gone={ORDERS.topic_id})
+    log.append(restated, at=2)
+    log.append(last, at=2)
+
+    assert isinstance(last, Forget)
+    assert list(log.folded().claimed) == [bills[:4]]
+    assert [ended.source for ended in restatement(log.folded()).ended] == [bills]
+
+
+def test_a_source_of_which_something_is_open_is_not_forgotten() -> None:
+    log = MarkersLog()
+    log.acked(log.claim(offsets=[7], at=0), [7], at=1)
+    _, last = parting(restatement(log.folded()), gone={ORDERS.topic_id})
+    log.claim(offsets=[8], at=2)
+    log.append(last, at=3)
+
+    state = log.folded()
+
+    assert open_offsets(state) == [8]
+    assert list(state.claimed) == [ORDERS[:4]]
+
+
+def test_a_state_built_anew_learns_from_the_last_words_what_had_ended() -> None:
+    log = MarkersLog()
+    claimed_at = len(log.records)
+    log.acked(log.claim(offsets=[7], at=0), [7], at=1)
+    _, last = parting(restatement(log.folded()), gone={ORDERS.topic_id})
+    start = log.again(claimed_at, at=2)
+    log.append(last, at=3)
+
+    rebuilt = fold(State(), log.records[start:])
+
+    assert open_offsets(rebuilt) == []
+    assert not rebuilt.claimed

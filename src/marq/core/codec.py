@@ -21,6 +21,7 @@ from marq.core.marker import (
     Claim,
     ClaimId,
     EndedRuns,
+    Forget,
     Held,
     HeldParked,
     Hold,
@@ -38,7 +39,7 @@ from marq.errors import MalformedMarker, NotAMarker, UnknownMarkerVersion
 MAGIC = 0xA9
 VERSION = 1
 
-_CLAIM, _PROGRESS, _KEEP_ALIVE, _HOLD, _RESTATE, _TICK = range(1, 7)
+_CLAIM, _PROGRESS, _KEEP_ALIVE, _HOLD, _RESTATE, _TICK, _FORGET = range(1, 8)
 _HEAD_BYTES = 3
 _MAX_NAMED = 1 << 28  # messages named by one record: 32 MB as sets of indexes
 _HOLD_ACTIONS = frozenset(Action) - {Action.EXPIRE}
@@ -209,17 +210,24 @@ def _put_restate(out: Writer, restate: Restate) -> None:
     out.numbers((restate.as_of, len(restate.claims)))
     for claim in restate.claims:
         pieces.put_restated(out, claim)
-    out.number(len(restate.ended))
-    for ended in restate.ended:
-        pieces.put_source(out, ended.source)
-        pieces.put_runs(out, ended.runs)
+    _put_ended(out, restate.ended)
 
 
 def _restate(data: Reader) -> Restate:
     as_of = data.number()
     claims = tuple(pieces.restated(data) for _ in range(data.count()))
-    ended = tuple(EndedRuns(pieces.source(data), pieces.runs(data)) for _ in range(data.count()))
-    return Restate(as_of, claims, ended)
+    return Restate(as_of, claims, _ended(data))
+
+
+def _put_ended(out: Writer, sources: tuple[EndedRuns, ...]) -> None:
+    out.number(len(sources))
+    for ended in sources:
+        pieces.put_source(out, ended.source)
+        pieces.put_runs(out, ended.runs)
+
+
+def _ended(data: Reader) -> tuple[EndedRuns, ...]:
+    return tuple(EndedRuns(pieces.source(data), pieces.runs(data)) for _ in range(data.count()))
 
 
 _WRITERS: dict[type, tuple[int, Callable[[Writer, Any], None]]] = {
@@ -229,6 +237,7 @@ _WRITERS: dict[type, tuple[int, Callable[[Writer, Any], None]]] = {
     Hold: (_HOLD, _put_hold),
     Restate: (_RESTATE, _put_restate),
     Tick: (_TICK, lambda out, tick: None),
+    Forget: (_FORGET, lambda out, forget: _put_ended(out, forget.ended)),
 }
 _READERS: dict[int, Callable[[Reader], Marker]] = {
     _CLAIM: _claim,
@@ -237,4 +246,5 @@ _READERS: dict[int, Callable[[Reader], Marker]] = {
     _HOLD: _hold,
     _RESTATE: _restate,
     _TICK: lambda data: Tick(),
+    _FORGET: lambda data: Forget(_ended(data)),
 }

@@ -19,6 +19,7 @@ from marq.core.marker import (
     Claim,
     ClaimId,
     Failed,
+    Forget,
     Held,
     Hold,
     KeepAlive,
@@ -252,6 +253,11 @@ def _adopt(state: State, offset: int, known: OpenClaim, parts: tuple[Part, ...])
     known.stated_at, known.stated_ms = offset, state.clock_ms
 
 
+def _forget(state: State, offset: int, forget: Forget) -> None:
+    for ended in forget.ended:
+        opening.forget(state, offset, ended)
+
+
 def _tick(state: State, offset: int, tick: Tick) -> None:
     """Its time was all it had to say."""
 
@@ -262,5 +268,6 @@ _RULES: dict[type, Callable[[State, int, Any], None]] = {
     KeepAlive: _keep_alive,
     Hold: _hold,
     Restate: _restate,
+    Forget: _forget,
     Tick: _tick,
 }

@@ -194,6 +194,15 @@ class Restate(Struct, frozen=True, gc=False):
     ended: tuple[EndedRuns, ...] = ()
 
 
+class Forget(Struct, frozen=True, gc=False):
+    """The last that is said of sources whose topic was deleted: what of them has ended.
+
+    A tracker that is too old to know this marker skips it, and goes on knowing the sources.
+    """
+
+    ended: tuple[EndedRuns, ...]
+
+
 class Tick(Struct, frozen=True, gc=False):
     """Nothing but its append time."""
 
@@ -214,4 +223,4 @@ class Parked(Struct, frozen=True, gc=False):
     """Whose it is, for counting."""
 
 
-Marker = Claim | Progress | KeepAlive | Hold | Restate | Tick
+Marker = Claim | Progress | KeepAlive | Hold | Restate | Forget | Tick

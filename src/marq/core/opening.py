@@ -133,3 +133,16 @@ def end_runs(state: State, offset: int, ended: EndedRuns) -> None:
             _forget_if_ended(state, claim)
     for start, stop in runs:
         ever.add(start, stop)
+
+
+def forget(state: State, offset: int, ended: EndedRuns) -> None:
+    """Know nothing more of a source whose topic was deleted, unless some of it is open.
+
+    First what has ended ends here too: a state built anew from a trimmed log may have opened it
+    again, by a claim sent twice, and would never hear that it had ended.
+    """
+    end_runs(state, offset, ended)
+    known = state.claimed.get(ended.source[:4])
+    is_open = any(state.claims_of(ended.source))
+    if known is not None and known.epoch == ended.source.epoch and not is_open:
+        del state.claimed[ended.source[:4]]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from msgspec.structs import replace
 
 from marq.core import claimed
 from marq.core.fold import Record, fold
-from marq.core.marker import EndedRuns, Restate, Restated, Source
+from marq.core.marker import EndedRuns, Forget, Marker, Restate, Restated, Source
 from marq.core.runs import Runs
 from marq.core.state import OpenClaim, State
 
@@ -63,6 +63,18 @@ def caught_up(restate: Restate, state: State, tail: Iterable[Record]) -> Restate
     now = restatement(state, older_than_ms=0)
     claims = tuple(claim for claim in now.claims if claim.id in ids)
     return Restate(now.as_of, claims, restate.ended)
+
+
+def parting(restate: Restate, gone: Collection[bytes]) -> list[Marker]:
+    """The restatement, and the last that is said of sources whose topics are gone.
+
+    Both or neither must be written before trimming: together they say what the restatement did.
+    """
+    if not any(ended.source.topic_id in gone for ended in restate.ended):
+        return [restate]
+    last = tuple(ended for ended in restate.ended if ended.source.topic_id in gone)
+    rest = tuple(ended for ended in restate.ended if ended.source.topic_id not in gone)
+    return [Restate(restate.as_of, restate.claims, rest), Forget(last)]
 
 
 def _ended(state: State) -> Iterator[EndedRuns]:

@@ -74,13 +74,17 @@ class Admin:
 
     def describe(self, topic: str) -> tuple[bytes, int] | None:
         """The topic's id and number of partitions; None if there is none."""
-        future = self._client.describe_topics(
-            TopicCollection([topic]), request_timeout=self._timeout_s
-        )[topic]
-        found = self._settle(future, *_MISSING)
-        if found is None:
-            return None
-        return base64.b64decode(str(found.topic_id) + "=="), len(found.partitions)
+        return self.describe_all([topic])[topic]
+
+    def describe_all(self, topics: Iterable[str]) -> dict[str, tuple[bytes, int] | None]:
+        """The same of many at once."""
+        if not (asked := list(topics)):
+            return {}
+        futures = self._client.describe_topics(
+            TopicCollection(asked), request_timeout=self._timeout_s
+        )
+        found = {topic: self._settle(future, *_MISSING) for topic, future in futures.items()}
+        return {topic: about and _identity(about) for topic, about in found.items()}
 
     def topic_id(self, topic: str) -> bytes | None:
         """The topic's id; None if there is none."""
@@ -218,6 +222,10 @@ class Admin:
             if error.args[0].code() in AWAY:
                 raise unreachable(self._servers) from None
             raise
+
+
+def _identity(about: Any) -> tuple[bytes, int]:
+    return base64.b64decode(str(about.topic_id) + "=="), len(about.partitions)
 
 
 def _is_led(topic: Any) -> bool:

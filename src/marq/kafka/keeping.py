@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from marq.core import names
 from marq.core.catalog import Catalog
@@ -16,6 +16,7 @@ from marq.kafka.act.report import Report
 from marq.kafka.act.seeker import Place, Seeker
 from marq.kafka.admin import Admin
 from marq.kafka.depths import Depths
+from marq.kafka.gone import Gone
 from marq.kafka.queue_counts import QueueCounts, Topic
 from marq.kafka.stats_log import StatsWriter
 
@@ -50,6 +51,9 @@ class Keeping:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._trimmed_at = self._committed_at = 0.0
+        self._gone = Gone()
+        self.gone: frozenset[bytes] = frozenset()
+        """Ids of topics that were deleted."""
         self._thread = threading.Thread(target=self._run, name="marq-keeping", daemon=True)
 
     def start(self) -> None:
@@ -99,6 +103,7 @@ class Keeping:
         if now >= self._trimmed_at + TRIM_EVERY_S or not self._trimmed_at:
             self._trimmed_at = now
             self._trim_queues(catalog, topics, now_ms)
+            self._look_for_gone(sources.values(), now)
         if now >= self._committed_at + COMMIT_EVERY_S or not self._committed_at:
             self._committed_at = now
             self._commit_idle(catalog)
@@ -172,6 +177,11 @@ class Keeping:
                 place = (topic.name, partition)
                 needed[place] = min(max(0, *offsets), needed.get(place, 1 << 62))
         return needed
+
+    def _look_for_gone(self, sources: Collection[SourceCount], now: float) -> None:
+        found = self._admin.describe_all({source.queue for source in sources})
+        there = {name: about and about[0] for name, about in found.items()}
+        self.gone = self._gone.look(sources, there, now)
 
     def _commit_idle(self, catalog: Catalog) -> None:
         """Commit again what idle groups have committed, lest it be forgotten; a group with members

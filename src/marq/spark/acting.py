@@ -26,6 +26,8 @@ class Acting:
     servers: str
     extra: tuple[tuple[str, str | int | float | bool], ...]
     entries: tuple[bytes, ...]
+    gone: frozenset[bytes]
+    """Topics that were deleted, by id."""
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Perform the batch of each partition in these rows."""
@@ -37,8 +39,8 @@ class Acting:
             for row in frame.to_pylist():
                 began = time.monotonic()
                 place = (row["topic"], row["partition"])
-                act = Act(place, batch.decode(row["batch"]), tools, known, random.random)
-                done = act.perform()
+                found = batch.decode(row["batch"])
+                done = Act(place, found, tools, known, random.random, self.gone).perform()
                 done.act_ms = round((time.monotonic() - began) * 1_000)
                 yield pa.RecordBatch.from_pydict({"report": [report.encode(done)]})
 

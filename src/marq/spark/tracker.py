@@ -188,6 +188,7 @@ class Tracker:
             self._options.servers,
             tuple(self._extra.items()),
             tuple(catalog.encode(entry) for entry in found.entries()),
+            self._keeping.gone,
         )
         rows: list[Any] = frame.mapInArrow(act, acting.OUTPUT).collect()
         reports = [report.decode(bytes(row.report)) for row in rows]

@@ -13,7 +13,7 @@ drops, it answers with a hold: one bad entry never stops a partition.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from marq.core import act, codec, names, redelivery
 from marq.core.batch import Batch
@@ -22,7 +22,7 @@ from marq.core.fold import Record
 from marq.core.marker import Marker, Restate
 from marq.core.overdue import Due, Event
 from marq.core.redelivery import Context, Fate, Outcome
-from marq.core.restate import caught_up
+from marq.core.restate import caught_up, parting
 from marq.core.state import State
 from marq.core.stored import Outgoing, Stored
 from marq.errors import NotConnected
@@ -50,12 +50,14 @@ class Act:
         tools: Tools,
         catalog: Catalog,
         jitter: Callable[[], float],
+        gone: Collection[bytes] = (),
     ) -> None:
         self._topic, self._partition = place
         self._batch = batch
         self._tools = tools
         self._catalog = catalog
         self._jitter = jitter
+        self._gone = gone
         self._report = report.of(*place, batch)
 
     def perform(self) -> Report:
@@ -178,11 +180,14 @@ class Act:
     def _restate(self, producer: Transactions, tail: list[Record]) -> None:
         """Write down what trimming would lose; only then may it happen."""
         clocks, end = self._batch.clocks, self._batch.end
+        refused: set[int] = set()
         for value in self._batch.restates:
             restate = codec.decode(value)
             assert isinstance(restate, Restate)
             known = State(end, clocks.clock_ms, clocks.lease_clock_ms, clocks.grace_ms)
-            producer.write([self._marker(caught_up(restate, known, tail))])
+            said = parting(caught_up(restate, known, tail), self._gone)
+            refused |= producer.write([self._marker(marker) for marker in said])
+        if not refused:
             self._report.trim_to = self._batch.trim_to
 
     def _marker(self, marker: Marker) -> Outgoing:
