@@ -7,7 +7,7 @@ PACKAGES := $(VENV)/.packages
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench lock clean check soak cluster
+.PHONY: help demo test test-tracked test-untracked lint bench lock clean check soak cluster
 
 help:
 	@echo "make demo   set up and show marq live (in memory, then a real Kafka broker)"
@@ -45,8 +45,16 @@ lint: $(READY)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+# Side by side: tests with a tracker mostly wait for something to be due.
+LINES := $(if $(filter output-sync,$(.FEATURES)),--output-sync=line)
 test: lint
-	@$(BIN)/pytest
+	@$(MAKE) --no-print-directory --jobs 2 $(LINES) test-tracked test-untracked
+
+test-tracked: $(READY)
+	@$(BIN)/pytest -m tracked
+
+test-untracked: $(READY)
+	@$(BIN)/pytest -m "not tracked"
 
 bench: $(READY)
 	@$(BIN)/python -m bench

@@ -13,15 +13,17 @@ from marq import embedded
 from tests.tracker_process import TrackerProcess
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what runs beside the one tracker: `make test` runs that side by side with the rest."""
+    needs = item.get_closest_marker("needs_tracker") is not None and "kafka" in item.name
+    if needs or "tracked" in getattr(item, "fixturenames", ()):
+        item.add_marker("tracked")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the tests with a tracker last: it takes half a core, which others would miss."""
-    items.sort(key=_needs_tracker)
-
-
-def _needs_tracker(item: pytest.Item) -> bool:
-    needs = item.get_closest_marker("needs_tracker") is not None and "kafka" in item.name
-    return needs or "tracked" in getattr(item, "fixturenames", ())
+    items.sort(key=lambda item: item.get_closest_marker("tracked") is not None)
 
 
 @pytest.fixture(scope="session")
