@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from marq.errors import NotConnected
-from marq.kafka.clients import take
+from marq.kafka.clients import take, warm
 from marq.kafka.config import Config
 
 _QUIET_S = 10.0
+_LISTED_S = 300.0
+"""How long a consumer remembers where a topic lies that it does not read: 15 minutes."""
 _GONE = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,
@@ -35,7 +38,9 @@ class Seeker:
         # What is read lies there. A fetch that waits for more would keep the next read waiting, for
         # a broker answers one after the other.
         own = {"enable.partition.eof": True, "fetch.wait.max.ms": 5}
-        self._consumer = Consumer({**settings, **own})
+        self._consumer = warm(Consumer({**settings, **own}))
+        self._listed: dict[str, float] = {}
+        """Until when the consumer knows where a topic lies."""
         self.reached: dict[Place, int] = {}
         """How far the last read came, by partition."""
         self._left: dict[Place, int] = {}
@@ -52,11 +57,22 @@ class Seeker:
         self._left = {(topic, number): end for topic, number, start, end in spans if start < end}
         if not self._left:
             return
+        self._find({topic for topic, _, _, _ in spans})
         self._consumer.assign([TopicPartition(t, n, at) for t, n, at, _ in spans])
         try:
             yield from self._until(time.monotonic() + undecided_s)
         finally:
             self._consumer.unassign()
+
+    def _find(self, topics: set[str]) -> None:
+        """Ask where topics lie: a consumer that is told to read one it does not know takes 790 ms
+        to find out, and this 3."""
+        now = time.monotonic()
+        with contextlib.suppress(KafkaException):  # away: the read will tell
+            for topic in topics:
+                if now >= self._listed.get(topic, now):
+                    self._consumer.list_topics(topic, timeout=_QUIET_S)
+                    self._listed[topic] = now + _LISTED_S
 
     def _until(self, decided_by: float) -> Iterator[Any]:
         quiet_until = time.monotonic() + _QUIET_S

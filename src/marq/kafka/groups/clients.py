@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 from contextlib import closing
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, Producer
 
 from marq.groups.names import GroupNames
 from marq.kafka import config
 from marq.kafka.admin import Admin
+from marq.kafka.clients import warm
 
-T = TypeVar("T")
 Settings = dict[str, Any]
 TRANSACTION_MS = 5_000
 LARGEST = 2 * 1_048_576
 """Bytes of a copy: it has a header more than what the queue's own limit let through."""
-_WARM_S = 5.0
 _QUICK: Settings = {
     # With the default of 100 ms a transaction takes 103 ms, with this one 3.
     "retry.backoff.ms": 1,
@@ -106,10 +104,3 @@ class Cluster(NamedTuple):
 def cluster_of(servers: str, extra: Settings, timeout_s: float = 30.0) -> Cluster:
     """A cluster for one who only copies."""
     return Cluster(servers, extra, Admin(config.common(servers, extra), timeout_s), 1, timeout_s)
-
-
-def warm(client: T) -> T:
-    """The client, connected: one that is not needs half a second more when it counts."""
-    with contextlib.suppress(KafkaException):  # away: the first use will tell
-        client.list_topics(timeout=_WARM_S)  # type: ignore[attr-defined]
-    return client

@@ -14,8 +14,9 @@ from marq.groups.config import GroupConfig
 from marq.groups.moves import Action, Event
 from marq.groups.names import GroupNames
 from marq.groups.records import ConfigRecord
+from marq.kafka.clients import warm
 from marq.kafka.groups import note
-from marq.kafka.groups.clients import Cluster, warm
+from marq.kafka.groups.clients import Cluster
 from marq.kafka.groups.fetch import Fetcher
 from marq.kafka.groups.hands import Hands
 from marq.kafka.groups.log import GroupLog, now_ms
