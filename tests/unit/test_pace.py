@@ -33,6 +33,25 @@ def test_what_lapses_later_does_not_keep_it_from_looking() -> None:
     assert rest_s([report(next_lapse_ms=NOW + 90_000)], NOW, TICK_S) == REST_S
 
 
+@pytest.mark.parametrize(
+    ("lapses_in_ms", "rest"),
+    [
+        (400, 0.5),  # a batch begun now would still run: it waits for it
+        (550, 0.65),
+        (700, 0.1),  # after a short rest there is time for one more batch before
+        (5_000, REST_S),
+    ],
+)
+def test_no_batch_runs_while_something_lapses(lapses_in_ms: int, rest: float) -> None:
+    found = rest_s([report(next_lapse_ms=NOW + lapses_in_ms)], NOW, TICK_S, batch_s=0.7)
+
+    assert found == pytest.approx(rest)
+
+
+def test_batches_that_take_long_are_not_waited_out() -> None:
+    assert rest_s([report(next_lapse_ms=NOW + 4_000)], NOW, TICK_S, batch_s=8.0) == 0
+
+
 def test_what_has_lapsed_is_not_waited_for() -> None:
     assert rest_s([report(next_lapse_ms=NOW - 500)], NOW, TICK_S) == 0
 

@@ -7,15 +7,21 @@ from collections.abc import Iterable
 from marq.kafka.act.report import Report
 
 REST_S = 0.3
-"""At most. What is new in the log waits so long: rejected messages, and the counts of queues."""
+"""At most, where nothing lapses soon. What is new in the log waits so long: rejected messages, and
+the counts of queues."""
+_LONGEST_S = 1.0
 _BEHIND_MS = 2_000
 """With a clock so far behind there is more to read."""
 
 
-def rest_s(reports: Iterable[Report], now_ms: int | None, tick_s: float) -> float:
+def rest_s(
+    reports: Iterable[Report], now_ms: int | None, tick_s: float, batch_s: float = 0.0
+) -> float:
     """Until something lapses and a tick has told the log so; `now_ms` by the log's clock.
 
-    What is begun or parked meanwhile lapses later than that, and what lapses sooner is known.
+    What is begun or parked meanwhile lapses later than that, and what lapses sooner is known. No
+    batch is begun that would still run by then, for what lapses amid a batch waits for the next
+    one; `batch_s` is how long one takes.
     """
     reports = list(reports)
     if now_ms is None or not reports or any(_is_busy(each, now_ms) for each in reports):
@@ -23,8 +29,10 @@ def rest_s(reports: Iterable[Report], now_ms: int | None, tick_s: float) -> floa
     lapses = [each.next_lapse_ms for each in reports if each.next_lapse_ms]
     if not lapses:
         return REST_S
-    told_s = (min(lapses) - now_ms) / 1_000 + tick_s
-    return min(REST_S, max(0.0, told_s))
+    told_s = max(0.0, (min(lapses) - now_ms) / 1_000 + tick_s)
+    if told_s <= min(max(batch_s, REST_S), _LONGEST_S):
+        return told_s
+    return min(REST_S, max(0.0, told_s - batch_s))
 
 
 def _is_busy(report: Report, now_ms: int) -> bool:

@@ -76,6 +76,7 @@ class Tracker:
         self._producer = config.producer(options.servers, self._extra, 0)
         self._places = self._hold_logs()
         self._batches = 0
+        self._rested_at = time.monotonic()
         self._stopping = threading.Event()
         self._spark: SparkSession | None = None
         self.metrics = Metrics(options.metrics_port)
@@ -196,5 +197,10 @@ class Tracker:
         self.metrics.batch(reports, time.monotonic() - began)
         self._batches += 1
         self.ready.set()
+        self._rest(reports)
+
+    def _rest(self, reports: list[report.Report]) -> None:
+        batch_s = time.monotonic() - self._rested_at
         now_ms = self._ticks.clock.known_ms()
-        self._stopping.wait(pace.rest_s(reports, now_ms, self._options.tick_s))
+        self._stopping.wait(pace.rest_s(reports, now_ms, self._options.tick_s, batch_s))
+        self._rested_at = time.monotonic()
