@@ -40,9 +40,11 @@ def say(what: str) -> None:
     print(f"  {time.strftime('%H:%M:%S')} {what}", flush=True)
 
 
-def until(true: Callable[[], bool], what: str, every_s: float = 0.05) -> None:
+def until(
+    true: Callable[[], bool], what: str, every_s: float = 0.05, within_s: float = PATIENCE_S
+) -> None:
     """Wait for it."""
-    late = time.monotonic() + PATIENCE_S
+    late = time.monotonic() + within_s
     while not true():
         if time.monotonic() > late:
             raise TimeoutError(f"the benchmark waits in vain: {what}")

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from bench.tracker_rig import Rig, say, until
+from bench.tracker_rig import PATIENCE_S, Rig, say, until
 from confluent_kafka import Producer
 
 import marq
@@ -168,7 +168,8 @@ def restart(rig: Rig, histories: Iterable[int], open_claims: int) -> Iterator[di
         began = time.monotonic()
         write(rig, history(number // 2, partitions))
         ends = rig.kafka.admin.ends(names.MARKERS, partitions)
-        until(partial(_trimmed, rig, ends), "the log is trimmed", every_s=1.0)
+        patience_s = PATIENCE_S + number / 10_000
+        until(partial(_trimmed, rig, ends), "the log is trimmed", 1.0, patience_s)
         say(
             f"written, folded and trimmed in {time.monotonic() - began:.0f} s; {open_claims} claims"
         )

@@ -79,10 +79,12 @@ def frozen(*pids: int) -> Iterator[None]:
 def test_a_broker_killed_under_load_pauses_the_tracker_and_no_more(three: Cluster) -> None:
     scene, crew = three.scene, three.scene.crew
     queue = scene.queue(lease="4s", partitions=6)
-    victim = crew.start(queue.name, work_s=0.02)
+    victim = crew.start(queue.name, work_s=0.5)
     crew.start(queue.name, work_s=0.01)
     with Load(queue) as load:
         assert load.goes_on(crew)
+        begun = len(victim.ids("begun"))
+        victim.wait_until(lambda: len(victim.ids("begun")) > begun)  # it has it in its hands
 
         os.kill(three.pid(three.leader(names.MARKERS, 0)), signal.SIGKILL)
         victim.kill()
