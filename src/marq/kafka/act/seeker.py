@@ -15,7 +15,7 @@ from marq.kafka.config import Config
 
 _QUIET_S = 10.0
 _LISTED_S = 300.0
-"""How long a consumer remembers where a topic lies that it does not read: 15 minutes."""
+"""A consumer forgets where a topic lies that it does not read, after 15 minutes."""
 _GONE = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,

@@ -32,8 +32,7 @@ class Tools:
 
     def topic_id(self, topic: str) -> bytes | None:
         """The topic's id; None if there is none."""
-        found = self._admin.describe(topic)
-        return found[0] if found else None
+        return self._admin.topic_id(topic)
 
     @property
     def delayed_partitions(self) -> int:
