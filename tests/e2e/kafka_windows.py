@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from marq.kafka.handout import Handout
 from marq.kafka.inbox import KafkaInbox
-from marq.kafka.live import Handout
 from marq.kafka.markers import Markers
 from marq.kafka.pump import Pump
 

@@ -35,7 +35,7 @@ class Scene:
         self.pulled: set[str] = set()
         """Acked by this very process."""
         self._unsaid: set[str] = set()
-        """Acked by workers that did not know it."""
+        """Acked by workers that died before they could say so."""
 
     def queue(self, name: str = "", **options: Any) -> marq.Queue[Any]:
         """A new queue that keeps what has ended, for the ledger."""
@@ -118,12 +118,9 @@ class Scene:
         return found
 
     def _are_acked(self, queue: marq.Queue[Any], messages: set[str]) -> bool:
-        """Whether workers were done with these, and nothing of the queue is open or waits: then
-        their acks are in the log. A killed worker had no time to say so; another one was told that
-        the lease was over, for it counts from the hand-out, and the log, after an outage, from
-        when it heard of it."""
-        unheard = self.crew.ids("lost").union(*(w.ids("done") for w in self.crew.members if w.died))
-        if not messages <= unheard:
+        """Whether killed workers were done with these, and nothing of the queue is open or waits:
+        then their acks are in the log, and they had no time to say so."""
+        if not messages <= set[str]().union(*(w.ids("done") for w in self.crew.members if w.died)):
             return False
         # For a while: the tracker's counts are up to a second old, and not all of one moment.
         return not eventually(lambda: self._unsettled(queue) > 0, 3.0, every_s=0.5)

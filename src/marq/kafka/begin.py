@@ -12,7 +12,8 @@ from marq.core.stored import is_void
 from marq.errors import QueueError
 from marq.kafka.answers import Answer
 from marq.kafka.delivery import KafkaDelivery
-from marq.kafka.live import Handout, LiveClaim
+from marq.kafka.handout import Handout
+from marq.kafka.live import LiveClaim
 from marq.kafka.record import stored
 from marq.kafka.tickets import Terms, Ticket
 from marq.message import Delivery

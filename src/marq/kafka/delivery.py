@@ -10,7 +10,7 @@ from msgspec import Struct
 from marq.core import payload, settling
 from marq.core.stored import Stored
 from marq.kafka import settle
-from marq.kafka.live import Handout
+from marq.kafka.handout import Handout
 from marq.kafka.record import stored
 from marq.message import UNDECODED, Ack, Delivery, GiveBack, Reject, Retry, Verdict, moment
 from marq.receipt import Receipt

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from marq.core.marker import Begun, ClaimId, Held, Step
 from marq.kafka.answers import Answer
+from marq.kafka.handout import Handout, as_mask
 from marq.kafka.lane import Lane
-from marq.kafka.live import Handout, as_mask
 
 
 class Item:

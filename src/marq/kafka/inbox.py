@@ -17,7 +17,8 @@ from marq.core.stored import Outgoing
 from marq.errors import QueueError
 from marq.kafka.begin import Handouts, begin, deliveries, hold_until_due, is_wanted, start
 from marq.kafka.delivery import KafkaDelivery
-from marq.kafka.live import Handout, LiveClaim
+from marq.kafka.handout import Handout
+from marq.kafka.live import LiveClaim
 from marq.kafka.open_handout import OPEN, OpenHandout
 from marq.kafka.record import stored
 from marq.kafka.room import Room, not_plain

@@ -7,7 +7,8 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING
 
-from marq.kafka.live import Handout, LiveClaim
+from marq.kafka.handout import Handout
+from marq.kafka.live import LiveClaim
 
 if TYPE_CHECKING:
     from marq.kafka.markers import Markers

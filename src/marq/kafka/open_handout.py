@@ -8,7 +8,7 @@ from typing import Any
 
 from marq.backend import Handing
 from marq.kafka.delivery import KafkaDelivery
-from marq.kafka.live import Handout
+from marq.kafka.handout import Handout
 from marq.kafka.tickets import Indexes
 
 OPEN = 256

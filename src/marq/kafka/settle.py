@@ -8,7 +8,7 @@ from typing import Any
 from marq.core import redelivery, settling
 from marq.core.marker import Action, Held
 from marq.core.redelivery import STRAIGHT_MS
-from marq.kafka.live import Handout
+from marq.kafka.handout import Handout
 from marq.kafka.record import stored
 from marq.kafka.tickets import GIVE_BACK_S, Ticket, wait_for
 from marq.message import Retry

@@ -1,0 +1,171 @@
+"""Leases of a worker on Kafka: when they start, what renews them, what is in time."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, cast
+
+import pytest
+
+from marq.core.marker import Claim, ClaimId, Source
+from marq.kafka.handout import Handout
+from marq.kafka.lane import Lane
+from marq.kafka.live import LiveClaim
+from marq.kafka.marker_producer import Taken
+
+
+class QuietLane:
+    """As much of a lane as a handout needs that nothing is written of."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.kept: set[Handout] = set()
+        self.claims: dict[int, LiveClaim] = {}
+        self.dirty: list[Handout] = []
+        self.clock = self.waiting = None
+
+    def wake(self) -> None: ...
+
+    def beat_within(self, lease_ms: int) -> None: ...
+
+
+def claim_of(messages: int) -> LiveClaim:
+    """A claim whose messages are this process's until 1,000."""
+    claim = Claim(ClaimId(1, 1), Source(bytes(16), 0, "orders", "", 0), 0, ((0, messages),), 500)
+    live = LiveClaim(claim, [None] * messages, messages, cast(Lane, QuietLane()))
+    live.lapse_ms = 1_000
+    return live
+
+
+def handed_out(live: LiveClaim) -> Handout:
+    """All of its messages in someone's hands, kept alive, until 800."""
+    handout = Handout(cast(Any, None), live, 1, live.left, 1)
+    live.unbegun = 0
+    handout.start(400, 100, kept_alive=True)
+    handout.lapse_ms = 800
+    return handout
+
+
+def test_a_beat_in_time_renews_what_waits() -> None:
+    live = claim_of(3)
+
+    live.beaten(Taken.at(900))
+
+    assert live.lapse_ms == 1_400
+    assert live.needs_beats
+
+
+def test_what_waits_is_beaten_no_more_once_a_beat_came_too_late() -> None:
+    live = claim_of(3)
+
+    live.beaten(Taken.at(1_000))
+
+    assert live.lapse_ms == 1_000
+    assert not live.needs_beats
+
+
+def test_a_beat_in_time_renews_what_was_handed_out() -> None:
+    live = claim_of(2)
+    handout = handed_out(live)
+
+    handout.beaten(Taken.at(799))
+
+    assert handout.lapse_ms == 799 + 300
+    assert live.needs_beats
+
+
+def test_what_was_handed_out_is_beaten_no_more_once_a_beat_came_too_late() -> None:
+    live = claim_of(2)
+    handout = handed_out(live)
+
+    handout.beaten(Taken.at(800))
+    handout.beaten(Taken.at(801))  # again is harmless
+
+    assert handout.lapse_ms == 0
+    assert not live.needs_beats
+    assert live.kept == 0
+    assert handout not in live.lane.kept
+
+
+def test_the_last_message_of_a_lost_handout_stops_its_beats_only_once() -> None:
+    live = claim_of(1)
+    handout = handed_out(live)
+    handout.beaten(Taken.at(800))
+
+    handout.leave(1)
+
+    assert live.kept == 0
+
+
+def told(live: LiveClaim, at: Taken | None) -> Handout:
+    """All of its messages in someone's hands, and the log heard of it then."""
+    handout = handed_out(live)
+    assert handout.begun_record(0) is not None
+    handout.begun_at(at, handout.begun_taken)
+    return handout
+
+
+def test_a_lease_counts_from_when_the_log_heard_of_it() -> None:
+    handout = told(claim_of(1), Taken.at(950))  # long after 800: the log was away
+
+    assert handout.lapse_ms == 950 + 300
+    assert handout.judge(Taken.at(1_249))
+    assert not handout.judge(Taken.at(1_250))
+
+
+def test_a_lease_counts_from_the_earliest_time_the_log_may_have_heard_of_it() -> None:
+    handout = told(claim_of(1), Taken(700, 950))
+
+    assert handout.lapse_ms == 700 + 300
+
+
+@pytest.mark.parametrize("at", [None, Taken.at(1_000), Taken(700, 1_000)])
+def test_what_the_log_heard_of_too_late_is_lost(at: Taken | None) -> None:
+    handout = told(claim_of(1), at)
+
+    assert handout.lapse_ms == 0
+    assert not handout.judge(Taken.at(1_001))
+
+
+def test_what_was_lost_stays_so_whatever_is_heard_of_it() -> None:
+    handout = told(claim_of(1), None)
+
+    handout.begun_at(Taken.at(900), 0)
+
+    assert handout.lapse_ms == 0
+
+
+def test_until_it_is_known_that_the_log_heard_of_it_the_shorter_lease_counts() -> None:
+    handout = handed_out(claim_of(1))
+    assert handout.begun_record(0) is not None
+
+    assert handout.judge(Taken.at(799))
+    assert not handout.judge(Taken.at(800))
+
+
+def test_what_ended_before_the_log_heard_of_it_is_in_time_until_the_claim_lapses() -> None:
+    handout = handed_out(claim_of(1))
+    assert handout.begun_record(ended=1) is None
+
+    assert handout.judge(Taken.at(999))
+    assert not handout.judge(Taken.at(1_000))
+
+
+def test_what_may_have_been_taken_too_late_is_not_in_time() -> None:
+    handout = told(claim_of(1), Taken.at(500))
+
+    assert not handout.judge(Taken(700, 800))
+    assert not handout.judge(None)
+
+
+def test_a_message_that_left_its_handout_is_begun_when_that_one_is() -> None:
+    handout = handed_out(claim_of(2))
+    assert handout.begun_record(0) is not None
+
+    own = handout.split(0, deadline_ms=5_000)
+
+    assert not own.begun_known
+    assert not own.judge(Taken.at(1_000))  # the claim's lease: the begun may have come too late
+    handout.begun_at(Taken.at(700), 0)
+    assert own.begun_known
+    assert own.judge(Taken.at(4_899))
