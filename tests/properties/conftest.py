@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
+from marq.core import parked
 from tests.properties.effort import EXAMPLES
 
 settings.register_profile(
@@ -19,3 +22,11 @@ settings.load_profile("marq")
 
 # A set of 65,536 indexes is an integer too long to print otherwise: failures must be shown.
 sys.set_int_max_str_digits(0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def narrow_chunks() -> Iterator[None]:
+    """So narrow that in the seconds of a test parked messages move through all levels."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parked, "CHUNK_MS", 64)
+        yield

@@ -24,7 +24,7 @@ from marq.core.marker import (
     Tick,
 )
 from marq.core.overdue import LIMIT, Due, Overdue, emit
-from marq.core.snapshot import dump, dump_chunk, dump_page, load, load_chunk, load_page
+from marq.core.snapshot import dump, dump_chunk, load, load_chunk
 from marq.core.state import State
 
 ORDERS = Source(bytes(range(16)), 0, "orders", "", 0)
@@ -158,25 +158,20 @@ class MarkersLog:
         return fold(State(), self.records)
 
 
-Blobs = tuple[bytes, dict[int, bytes], dict[int, bytes]]
-"""A state as a state store keeps it: claims, chunks, pages."""
+Blobs = tuple[bytes, dict[int, bytes]]
+"""A state as a state store keeps it: claims, chunks."""
 
 
 def blobs(state: State) -> Blobs:
     """All that the state is, as bytes: equal states give equal bytes."""
     chunks = {bucket: dump_chunk(chunk) for bucket, chunk in state.parked.chunks.items()}
-    pages = {number: dump_page(page) for number, page in state.parked.pages.items()}
-    return dump(state), chunks, pages
+    return dump(state), chunks
 
 
 def loaded(written: Blobs) -> State:
     """The state these bytes are."""
-    blob, chunks, pages = written
-    return load(
-        blob,
-        {bucket: load_chunk(chunk) for bucket, chunk in chunks.items()},
-        {number: load_page(page) for number, page in pages.items()},
-    )
+    blob, chunks = written
+    return load(blob, {bucket: load_chunk(chunk) for bucket, chunk in chunks.items()})
 
 
 def restored(state: State) -> State:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from marq.core import claimed
 from marq.core.fold import Record, fold
 from marq.core.marker import Claim, ClaimId, Marker, ParkedRef, Restate, Restated, Tick
 from marq.core.overdue import Due, Event, emit, next_lapse_ms
+from marq.core.parked import Chunks
 from marq.core.restate import needed_from, restatement
 from marq.core.state import State
 from tests.properties import markers
@@ -161,15 +163,15 @@ def written(chance: Chance) -> list[Record]:
 
 
 def unmarked(state: State) -> Blobs:
-    """The state as if nothing had been emitted."""
+    """The state as if nothing had been emitted, nor moved to narrower chunks for it."""
     bare = restored(state)
     for claim in bare.claims.values():
         claim.marked = 0
-    for entry in bare.parked:
-        entry.marked = False
-    for index in (bare.parked.index, *bare.parked.pages.values()):
-        for about in index.values():
-            about.first_lapse_ms = 0
+    parked = bare.parked
+    together = {entry.ref.offset: replace(entry, marked=False) for entry in parked}
+    assert len(parked) == len(together), "what is known of chunks is not what is in them"
+    parked.chunks = Chunks({0: dict(sorted(together.items()))})
+    parked.index.clear()
     return blobs(bare)
 
 

@@ -155,10 +155,10 @@ def test_when_everything_has_ended_the_state_is_small_and_the_log_can_go(chance:
     history.calm_down()
 
     state = fold(history.tracker.load(), history.world.log)
-    blob, chunks, pages = blobs(state)
+    blob, chunks = blobs(state)
 
     assert not state.claims
-    assert not chunks and not pages
+    assert not chunks
     assert len(blob) < 120 + 16 * len(history.world.source)
     assert needed_from(state) == len(history.world.log)
 

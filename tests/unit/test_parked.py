@@ -223,31 +223,68 @@ def test_an_empty_chunk_is_forgotten() -> None:
     state = log.folded()
 
     assert not state.parked.index
-    assert not state.parked.pages
     assert not state.parked.chunks
 
 
-def test_a_month_of_chunks_is_a_small_index() -> None:
+def month() -> tuple[MarkersLog, list[ParkedRef]]:
+    """A message for each hour, a day after the other."""
     log = MarkersLog()
-    for hours in range(24 * 30):
-        log.park(at=0, delay_ms=3_600_000 * (hours + 1))
+    hours = sorted(range(1, 24 * 30 + 1), key=lambda hour: (hour % 24, hour))
+    return log, [log.park(at=0, delay_ms=3_600_000 * hour) for hour in hours]
+
+
+def test_a_month_is_few_chunks_and_a_small_index() -> None:
+    log, _ = month()
 
     state = log.folded()
 
-    assert len(state.parked.chunks) == 24 * 30
+    assert len(state.parked) == 24 * 30
+    assert len(state.parked.chunks) < 170
     assert len(dump(state)) < 4_000
 
 
-def test_a_page_with_messages_left_does_not_keep_the_log_of_those_that_are_gone() -> None:
+def test_messages_of_a_month_come_each_at_its_time_by_way_of_narrower_chunks() -> None:
+    log, refs = month()
+    state = log.folded()
+    found: list[ParkedRef] = []
+
+    for hour in range(1, 24 * 30 + 1):
+        log.tick(at=3_600_000 * hour - 1)
+        assert due(fold(state, log)) == []
+        log.tick(at=3_600_000 * hour)
+        found += [event.ref for event in due(fold(state, log))]
+        log.released(found[-1], at=3_600_000 * hour)
+        fold(state, log)
+
+    assert found == sorted(refs)
+    assert not state.parked.index
+
+
+def test_after_a_long_absence_all_that_is_due_comes_at_once_in_order() -> None:
+    log, refs = month()
+    log.tick(at=3_600_000 * 24 * 31)
+
+    state = log.folded()
+
+    assert [event.ref for event in due(state)] == sorted(refs)
+    assert due(state) == []
+
+
+def test_a_message_is_found_at_whatever_level_it_is() -> None:
+    log, refs = month()
+    for ref in refs:
+        log.cancel(ref, at=1)
+
+    assert len(log.folded().parked) == 0
+
+
+def test_a_chunk_that_is_gone_does_not_keep_the_log() -> None:
     log = MarkersLog()
     released = log.park(at=0, delay_ms=100_000)
     waiting = log.park(at=0, delay_ms=400_000)
     log.released(released, at=100_001)
 
-    state = log.folded()
-
-    assert len(state.parked.index) == 1
-    assert needed_from(state) == waiting.offset
+    assert needed_from(log.folded()) == waiting.offset
 
 
 def test_the_log_is_needed_from_the_oldest_parked_message_on() -> None:

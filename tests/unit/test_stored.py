@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marq.core.marker import Action, ParkedRef
-from marq.core.parked import ChunkIndex, Chunks, ParkedEntry
-from marq.spark.stored import PIECES, StoredChunks, StoredPages
+from marq.core.parked import Chunks, ParkedEntry
+from marq.spark.stored import PIECES, StoredChunks
 
 
 class Store:
@@ -98,21 +98,3 @@ def test_a_chunk_of_many_pieces_becomes_one_again() -> None:
         assert len(store.blobs) <= PIECES
 
     assert sorted(StoredChunks(store)[7]) == list(range(10 * PIECES))
-
-
-def test_pages_and_chunks_share_a_store() -> None:
-    store = Store()
-    chunks, pages = StoredChunks(store), StoredPages(store)
-    chunks.add(0, entry(1))
-    pages[0] = {0: ChunkIndex(1, 990, 1)}
-    pages[1] = {256: ChunkIndex(2, 7, 3)}
-    chunks.save()
-    pages.save()
-
-    del pages[1]
-    pages.save()
-
-    assert StoredChunks(store)[0] == {1: entry(1)}
-    assert StoredPages(store)[0] == {0: ChunkIndex(1, 990, 1)}
-    with pytest.raises(KeyError):
-        StoredPages(store)[1]

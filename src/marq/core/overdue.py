@@ -143,6 +143,4 @@ def _mark(state: State, event: Event) -> None:
         case Overdue(names=((claim, index), *_)):
             state.claims[claim].marked |= bits.span(index, 1)
         case Due(ref=ref):
-            entry = state.parked.get(ref)
-            assert entry is not None, "it was found there a moment ago"
-            state.parked.mark(entry)
+            state.parked.mark(ref)

@@ -1,16 +1,17 @@
 """Parked messages, in chunks by due time.
 
 A million may wait for a month while each batch touches a few: only chunks that something is added
-to, removed from or due in are looked at. What is known of chunks without loading them stands in
-pages, and what must be known of all pages at once in `index`: a month is 40,000 chunks, but 160
-pages. Both may be kept in a state store that loads one on first touch, and adds to a chunk without
-loading it.
+to, removed from or due in are looked at. As on a timing wheel, a chunk is the wider the farther
+away it is, and what comes nearer is moved to narrower ones: a month is 200 chunks, so messages due
+at any time of it are added to few. What is known of chunks without loading them stands in `index`.
+Chunks may be kept in a state store that loads one on first touch, and adds to it without loading
+it.
 """
 
 from __future__ import annotations
 
 from collections import UserDict
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,8 +19,9 @@ from msgspec.structs import replace
 from marq.core.marker import Action, HeldParked, Parked, ParkedRef
 
 CHUNK_MS = 1 << 16
-PAGE = 1 << 8
-"""Chunks of a page."""
+WIDER_BITS = 4
+"""A chunk is as wide as 16 of the level below."""
+LEVELS = range(3)
 
 
 class ParkedEntry(Struct, gc=False):
@@ -54,7 +56,7 @@ class Chunks(UserDict[int, Chunk]):
 
 
 class ChunkIndex(Struct, gc=False):
-    """What of a chunk, or of all chunks of a page, is known without loading it."""
+    """What of a chunk is known without loading it."""
 
     count: int
     first_lapse_ms: int
@@ -63,31 +65,27 @@ class ChunkIndex(Struct, gc=False):
     """No entry lies below; may be too low, never too high."""
 
 
-Page = dict[int, ChunkIndex]
-"""By chunk."""
 NEVER_MS = 1 << 62
 
 
 class ParkedEntries:
     """The open parked messages of one hold-log partition."""
 
-    __slots__ = ("chunks", "counts", "index", "pages")
+    __slots__ = ("chunks", "counts", "index")
 
     def __init__(self) -> None:
         self.chunks = Chunks()
-        self.pages: MutableMapping[int, Page] = {}
         self.index: dict[int, ChunkIndex] = {}
-        """By page."""
+        """By chunk."""
         self.counts: dict[str, int] = {}
         """How many there are of each queue."""
 
     def __len__(self) -> int:
-        return sum(page.count for page in self.index.values())
+        return sum(about.count for about in self.index.values())
 
     def __iter__(self) -> Iterator[ParkedEntry]:
-        for number in sorted(self.index):
-            for bucket in sorted(self.pages[number]):
-                yield from self.chunks[bucket].values()
+        for bucket in sorted(self.index):
+            yield from self.chunks[bucket].values()
 
     def park(self, offset: int, at_ms: int, parked: Parked, clock_ms: int) -> None:
         """Take in a parked message: the record at this offset is the hold itself."""
@@ -96,7 +94,7 @@ class ParkedEntries:
             said_ms = due_ms = parked.due_ms
         ref = ParkedRef(said_ms, offset)
         self._add(
-            ParkedEntry(ref, due_ms, parked.ahead_ms, parked.action, queue=parked.queue),
+            ParkedEntry(ref, due_ms, parked.ahead_ms, parked.action, queue=parked.queue), clock_ms
         )
 
     def end(self, ref: ParkedRef) -> None:
@@ -112,89 +110,105 @@ class ParkedEntries:
             return  # a cancel that came late: the message may be on its way
         self._remove(entry)
         if held.action is not Action.CANCEL:
-            self._add(_put_off(entry, held, clock_ms))
-
-    def _add(self, entry: ParkedEntry) -> None:
-        bucket = _bucket(entry.ref)
-        page = self._page(bucket)
-        self.chunks.add(bucket, entry)
-        self.counts[entry.queue] = self.counts.get(entry.queue, 0) + 1
-        page[bucket] = _with(page.get(bucket), entry)
-        self.pages[bucket // PAGE] = page
-        self.index[bucket // PAGE] = _with(self.index.get(bucket // PAGE), entry)
-
-    def _page(self, bucket: int) -> Page:
-        return self.pages[bucket // PAGE] if bucket // PAGE in self.index else {}
+            self._add(_put_off(entry, held, clock_ms), clock_ms)
 
     def get(self, ref: ParkedRef) -> ParkedEntry | None:
         """The entry kept under exactly this reference."""
-        bucket = _bucket(ref)
-        entry = self.chunks[bucket].get(ref.offset) if bucket in self._page(bucket) else None
-        return entry if entry is not None and entry.ref == ref else None
+        bucket = self._bucket(ref)
+        return None if bucket is None else self.chunks[bucket][ref.offset]
+
+    def _bucket(self, ref: ParkedRef) -> int | None:
+        """The chunk that has it; None: it is not open."""
+        for level in LEVELS:
+            bucket = _number(ref, level)
+            if bucket in self.index:
+                entry = self.chunks[bucket].get(ref.offset)
+                if entry is not None and entry.ref == ref:
+                    return bucket
+        return None
+
+    def _add(self, entry: ParkedEntry, clock_ms: int) -> None:
+        self.counts[entry.queue] = self.counts.get(entry.queue, 0) + 1
+        self._put(entry, _level(entry.lapse_ms - clock_ms))
+
+    def _put(self, entry: ParkedEntry, level: int) -> None:
+        bucket = _number(entry.ref, level)
+        self.chunks.add(bucket, entry)
+        about = self.index.get(bucket)
+        if about is None:
+            self.index[bucket] = ChunkIndex(1, entry.lapse_ms, entry.ref.offset)
+        else:
+            about.count += 1
+            about.first_lapse_ms = min(about.first_lapse_ms, entry.lapse_ms)
+            about.lowest_offset = min(about.lowest_offset, entry.ref.offset)
 
     def _remove(self, entry: ParkedEntry) -> None:
-        bucket = _bucket(entry.ref)
-        number, page, chunk = bucket // PAGE, self._page(bucket), self.chunks[bucket]
-        del chunk[entry.ref.offset]
+        bucket = self._bucket(entry.ref)
+        assert bucket is not None, "it is open"
         self.counts[entry.queue] -= 1
         if not self.counts[entry.queue]:
             del self.counts[entry.queue]
+        chunk = self.chunks[bucket]
+        del chunk[entry.ref.offset]
         if chunk:
             self.chunks[bucket] = chunk
-            page[bucket].count -= 1
-            self.index[number].count -= 1
+            self.index[bucket].count -= 1
         else:
-            del self.chunks[bucket], page[bucket]
-            # Reckoned anew, or the log would be kept for what has long been released.
-            self._sum_up(number, page)
-        if page:
-            self.pages[number] = page
-        else:
-            del self.pages[number], self.index[number]
-
-    def _sum_up(self, number: int, page: Page) -> None:
-        self.index[number] = ChunkIndex(
-            sum(about.count for about in page.values()),
-            min((about.first_lapse_ms for about in page.values()), default=NEVER_MS),
-            min((about.lowest_offset for about in page.values()), default=NEVER_MS),
-        )
+            del self.chunks[bucket], self.index[bucket]
 
     def overdue(self, clock_ms: int) -> list[ParkedEntry]:
         """What has lapsed and is not marked, oldest first; equal ones in the order sent."""
+        for level in reversed(LEVELS[1:]):
+            # In time: nothing in it lapses before the narrower ones are looked at.
+            for bucket in self._lapsing(level, clock_ms + _width_ms(level)):
+                self._move_down(bucket, level)
         found: list[ParkedEntry] = []
-        for number in [n for n, about in self.index.items() if about.first_lapse_ms <= clock_ms]:
-            page = self.pages[number]
-            for bucket, about in page.items():
-                if about.first_lapse_ms <= clock_ms:
-                    unmarked = [e for e in self.chunks[bucket].values() if not e.marked]
-                    found += [e for e in unmarked if e.lapse_ms <= clock_ms]
-                    about.first_lapse_ms = min((e.lapse_ms for e in unmarked), default=NEVER_MS)
-            self.pages[number] = page
-            self._sum_up(number, page)
+        for bucket in self._lapsing(0, clock_ms):
+            unmarked = [e for e in self.chunks[bucket].values() if not e.marked]
+            found += [e for e in unmarked if e.lapse_ms <= clock_ms]
+            first_ms = min((e.lapse_ms for e in unmarked), default=NEVER_MS)
+            self.index[bucket].first_lapse_ms = first_ms
         return sorted(found, key=lambda e: (e.lapse_ms, e.ref.offset))
 
-    def mark(self, entry: ParkedEntry) -> None:
+    def _lapsing(self, level: int, by_ms: int) -> list[int]:
+        """The chunks of the level in which something may have lapsed by then."""
+        return [
+            bucket
+            for bucket, about in self.index.items()
+            if about.first_lapse_ms <= by_ms and bucket % len(LEVELS) == level
+        ]
+
+    def _move_down(self, bucket: int, level: int) -> None:
+        chunk = self.chunks[bucket]
+        del self.chunks[bucket], self.index[bucket]
+        for entry in chunk.values():
+            self._put(entry, level - 1)
+
+    def mark(self, ref: ParkedRef) -> None:
         """Remember that it was emitted."""
-        bucket = _bucket(entry.ref)
-        entry.marked = True
-        self.chunks[bucket] = self.chunks[bucket]  # a store that copies must see the change
+        bucket = self._bucket(ref)
+        assert bucket is not None, "it was found there a moment ago"
+        chunk = self.chunks[bucket]
+        chunk[ref.offset].marked = True
+        self.chunks[bucket] = chunk  # a store that copies must see the change
 
     def lowest_offset(self) -> int | None:
         """No open parked message lies below it."""
         return min((about.lowest_offset for about in self.index.values()), default=None)
 
 
-def _bucket(ref: ParkedRef) -> int:
-    return ref.due_ms // CHUNK_MS
+def _width_ms(level: int) -> int:
+    return CHUNK_MS << WIDER_BITS * level
 
 
-def _with(about: ChunkIndex | None, entry: ParkedEntry) -> ChunkIndex:
-    about = about or ChunkIndex(0, NEVER_MS, NEVER_MS)
-    return ChunkIndex(
-        about.count + 1,
-        min(about.first_lapse_ms, entry.lapse_ms),
-        min(about.lowest_offset, entry.ref.offset),
-    )
+def _level(left_ms: int) -> int:
+    """Where a message belongs that lapses in so long."""
+    return next((n for n in LEVELS if left_ms < _width_ms(n + 1)), LEVELS[-1])
+
+
+def _number(ref: ParkedRef, level: int) -> int:
+    """The chunk of this level that a message is in, if it is in any; no two have one number."""
+    return ref.due_ms // _width_ms(level) * len(LEVELS) + level
 
 
 def _put_off(entry: ParkedEntry, held: HeldParked, clock_ms: int) -> ParkedEntry:

@@ -1,5 +1,4 @@
-"""The state of a fold as bytes: one blob for the claims, one for each chunk of parked messages, one
-for each page of what is known of chunks.
+"""The state of a fold as bytes: one blob for the claims, one for each chunk of parked messages.
 
 A snapshot of another version is not read: the log says the same, from its start.
 """
@@ -10,12 +9,12 @@ from collections.abc import Mapping
 
 from marq.core import pieces
 from marq.core.marker import Action, ClaimId, ParkedRef, Part, Restated
-from marq.core.parked import Chunk, ChunkIndex, Chunks, Page, ParkedEntry
+from marq.core.parked import Chunk, ChunkIndex, Chunks, ParkedEntry
 from marq.core.runs import Runs
 from marq.core.state import Claimed, OpenClaim, State
 from marq.core.wire import Reader, Writer
 
-VERSION = 3
+VERSION = 4
 
 
 class StaleSnapshot(Exception):
@@ -23,7 +22,7 @@ class StaleSnapshot(Exception):
 
 
 def dump(state: State) -> bytes:
-    """Everything but the chunks and pages."""
+    """Everything but the chunks."""
     out = Writer()
     out.numbers((VERSION, state.next_offset, state.clock_ms, state.lease_clock_ms))
     out.numbers((state.grace_ms, state.skipped, state.restated_ms, len(state.claimed)))
@@ -36,7 +35,9 @@ def dump(state: State) -> bytes:
     out.number(len(state.claims))
     for claim in state.claims.values():
         _put_claim(out, claim)
-    _put_index(out, state.parked.index)
+    out.number(len(state.parked.index))
+    for bucket, about in state.parked.index.items():
+        out.numbers((bucket, about.count, max(0, about.first_lapse_ms), about.lowest_offset))
     out.number(len(state.parked.counts))
     for queue, count in state.parked.counts.items():
         out.text(queue)
@@ -44,12 +45,8 @@ def dump(state: State) -> bytes:
     return out.bytes()
 
 
-def load(
-    blob: bytes,
-    chunks: Mapping[int, Chunk] | None = None,
-    pages: Mapping[int, Page] | None = None,
-) -> State:
-    """The state this blob, these chunks and pages are."""
+def load(blob: bytes, chunks: Mapping[int, Chunk] | None = None) -> State:
+    """The state this blob and these chunks are."""
     data = Reader(blob)
     if data.number() != VERSION:
         raise StaleSnapshot
@@ -63,39 +60,14 @@ def load(
     for _ in range(data.count()):
         claim = _claim(data)
         state.claims[claim.id] = claim
-    state.parked.index = _index(data)
+    rows = ([data.number() for _ in range(4)] for _ in range(data.count()))
+    state.parked.index = {bucket: ChunkIndex(*about) for bucket, *about in rows}
     for _ in range(data.count()):
         queue = data.text()
         state.parked.counts[queue] = data.number()
-    state.parked.chunks, state.parked.pages = Chunks(chunks or {}), dict(pages or {})
+    state.parked.chunks = Chunks(chunks or {})
     data.end()
     return state
-
-
-def dump_page(page: Page) -> bytes:
-    """What is known of the chunks of a page."""
-    out = Writer()
-    _put_index(out, page)
-    return out.bytes()
-
-
-def load_page(blob: bytes) -> Page:
-    """The page these bytes are."""
-    data = Reader(blob)
-    page = _index(data)
-    data.end()
-    return page
-
-
-def _put_index(out: Writer, index: Mapping[int, ChunkIndex]) -> None:
-    out.number(len(index))
-    for number, about in index.items():
-        out.numbers((number, about.count, max(0, about.first_lapse_ms), about.lowest_offset))
-
-
-def _index(data: Reader) -> dict[int, ChunkIndex]:
-    rows = ([data.number() for _ in range(4)] for _ in range(data.count()))
-    return {number: ChunkIndex(*about) for number, *about in rows}
 
 
 def dump_chunk(chunk: Chunk) -> bytes:

@@ -16,7 +16,7 @@ from pyspark.sql.streaming.stateful_processor import (
 from marq.core import batch, hold_log, snapshot
 from marq.core.fold import Record, fold
 from marq.core.state import State
-from marq.spark.stored import StoredChunks, StoredPages
+from marq.spark.stored import StoredChunks
 
 OUTPUT = "topic string, partition int, batch binary"
 
@@ -53,16 +53,14 @@ class Folding(StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         topic, partition = str(key[0]), int(key[1])
         records = _in_offset_order(topic, rows)
-        chunks, pages = StoredChunks(self._parked), StoredPages(self._parked)
         state = self._load(records)
-        state.parked.chunks, state.parked.pages = chunks, pages
+        chunks = state.parked.chunks = StoredChunks(self._parked)
         start = state.next_offset
         fold(state, records)
         caught_up = state.next_offset >= self._watermarks.get((topic, partition), 0)
         found = batch.conclude(state, start, caught_up, turn=partition)
         self._claims.update((snapshot.dump(state),))
         chunks.save()
-        pages.save()
         yield pd.DataFrame(
             {"topic": [topic], "partition": [partition], "batch": [batch.encode(found)]}
         )

@@ -1,56 +1,18 @@
 """Parked messages in a state store: loaded on first touch, written once a batch.
 
-A store here is a map of Spark's, from a number to a blob. Both are in one: a state variable of its
-own costs Spark 20 ms of planning in every task.
+A store here is a map of Spark's, from a number to a blob.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from marq.core import snapshot
-from marq.core.parked import Chunk, Chunks, Page, ParkedEntry
+from marq.core.parked import Chunk, Chunks, ParkedEntry
 
 PIECES = 32
 """A chunk is kept in so many pieces at most. What is added is a piece of its own: to write a chunk
 anew for each message would cost what all messages in it cost."""
-
-
-class StoredPages(MutableMapping[int, Page]):
-    """Pages, each in one blob, at the numbers below 0."""
-
-    def __init__(self, store: Any) -> None:
-        self._store = store
-        self._loaded: dict[int, Page] = {}
-        self._changed: set[int] = set()
-
-    def __getitem__(self, number: int) -> Page:
-        if number not in self._loaded:
-            blob = _get(self._store, -1 - number)
-            if blob is None:
-                raise KeyError(number)
-            self._loaded[number] = snapshot.load_page(blob)
-        return self._loaded[number]
-
-    def __setitem__(self, number: int, page: Page) -> None:
-        self._loaded[number] = page
-        self._changed.add(number)
-
-    def __delitem__(self, number: int) -> None:
-        self[number] = {}
-
-    def save(self) -> None:
-        """Write what changed."""
-        for number in self._changed:
-            page = self._loaded[number]
-            _put(self._store, -1 - number, snapshot.dump_page(page) if page else None)
-
-    def __iter__(self) -> Iterator[int]:
-        raise NotImplementedError("the index says which there are")
-
-    def __len__(self) -> int:
-        raise NotImplementedError("the index says which there are")
 
 
 class StoredChunks(Chunks):
