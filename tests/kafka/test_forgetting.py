@@ -19,12 +19,6 @@ from tests.e2e.kafka_fixtures import NewQueue, new_name
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
 
 
-@pytest.fixture
-def backend(broker: marq.Broker) -> Kafka:
-    assert isinstance(broker.backend, Kafka)
-    return broker.backend
-
-
 def only_restates(state: State) -> Batch:
     """A batch that trims, and brings back nothing of other tests' queues."""
     state.restated_ms = 0

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import pytest
 
-import marq
 from marq import embedded
 from marq.core.stored import Outgoing
 from marq.kafka import config
@@ -15,12 +14,6 @@ from marq.kafka.backend import Kafka
 from tests.e2e.kafka_fixtures import new_name
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
-
-
-@pytest.fixture
-def backend(broker: marq.Broker) -> Kafka:
-    assert isinstance(broker.backend, Kafka)
-    return broker.backend
 
 
 @pytest.fixture

@@ -35,6 +35,9 @@ from marq.kafka.reader import hold_record
 
 UNDECIDED_S = 1.0
 """How long a transaction of someone else's in the log is waited for."""
+LONGEST_TAIL = 100_000
+"""Records. With a longer one the tracker is behind: to read it in every batch would cost more than
+to catch up, so nothing is acted on until then."""
 TRIES = 3
 SOON_MS, LATER_MS = 1_000, 60_000
 """How long is put off what cannot be looked at now, and what no broker takes."""
@@ -100,6 +103,8 @@ class Act:
         """The log from the batch's end to its high watermark; None: it cannot be read yet."""
         place, start = (self._topic, self._partition), self._batch.end
         end = self._tools.end(*place)
+        if end - start > LONGEST_TAIL:
+            return None
         seeker = self._tools.seeker
         found = [hold_record(m) for m in seeker.read([(*place, start, end)], UNDECIDED_S)]
         return found if start >= end or seeker.reached.get(place, start) >= end else None

@@ -1,0 +1,125 @@
+"""What act does when it cannot do what a batch asks for, on a real broker."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+import marq
+from marq import embedded
+from marq.core import batch, names
+from marq.core.batch import Batch
+from marq.core.marker import Tick
+from marq.core.overdue import Overdue
+from marq.core.stored import Outgoing
+from marq.kafka.act import perform
+from marq.kafka.act.perform import Act
+from marq.kafka.act.report import Report
+from marq.kafka.act.tools import Tools
+from marq.kafka.act.transactions import Transactions
+from marq.kafka.backend import Kafka
+from tests.e2e.kafka_fixtures import NewQueue
+from tests.e2e.kafka_process import eventually
+
+pytestmark = [pytest.mark.java, pytest.mark.kafka]
+
+
+class Abandoned:
+    """A message whose lease is over, and what a tracker would make of it."""
+
+    def __init__(self, backend: Kafka, queue: marq.Queue[Any]) -> None:
+        self.queue, self._backend = queue, backend
+        queue.send(b"x")
+        assert len(queue.receive(1, "10s")) == 1
+        queue.flush()
+        partitions = backend.markers_partitions
+        self.place = (names.MARKERS, names.markers_partition(queue.name, 0, partitions))
+        self.batch: Batch
+        assert eventually(self.lapsed, 20)
+
+    def lapsed(self) -> bool:
+        """Whether it is to be brought back, as of now."""
+        self.tick()
+        self.batch = self.concluded()
+        return bool(self.batch.overdue)
+
+    def tick(self) -> None:
+        """One more record: time goes on, and the batch is no longer the end of the log."""
+        markers = self._backend.markers
+        heard: list[object] = []
+        markers.write(markers.lanes[self.place[1]], Tick(), heard.append)
+        assert eventually(lambda: bool(heard), 10)
+
+    def concluded(self) -> Batch:
+        """A batch that ends here, without what other tests have left."""
+        state = self._backend.reader.folded_one(*self.place)
+        state.restated_ms = 0
+        found = batch.conclude(state, state.next_offset, caught_up=True)
+        ours = [each for each in found.overdue if self._is_ours(each)]
+        return replace(found, overdue=ours, due=[])
+
+    def _is_ours(self, event: Overdue) -> bool:
+        return event.source.queue == self.queue.name
+
+    def act(self, tools: Tools) -> Report:
+        catalog = self._backend.catalog()
+        return Act(self.place, self.batch, tools, catalog, lambda: 0.0).perform()
+
+
+@pytest.fixture
+def abandoned(backend: Kafka, new_queue: NewQueue) -> Abandoned:
+    return Abandoned(backend, new_queue(partitions=1, lease="1s"))
+
+
+@pytest.fixture
+def tools(kafka: embedded.Runtime) -> Tools:
+    return Tools(kafka.bootstrap_servers, {})
+
+
+def test_a_tracker_that_is_behind_acts_when_it_has_caught_up(
+    abandoned: Abandoned, tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(perform, "LONGEST_TAIL", 3)
+    for _ in range(4):
+        abandoned.tick()
+
+    behind = abandoned.act(tools)
+    abandoned.batch = abandoned.concluded()
+    put_off = abandoned.batch.overdue
+    time.sleep(perform.SOON_MS / 1_000)
+    assert eventually(abandoned.lapsed, 10)
+    caught_up = abandoned.act(tools)
+
+    assert (behind.put_off, behind.trim_to, behind.fates) == (1, 0, {})
+    assert put_off == []
+    assert (caught_up.put_off, sum(caught_up.fates.values())) == (0, 1)
+    assert caught_up.trim_to
+
+
+class Refused(Tools):
+    """Of whom no broker takes a restatement."""
+
+    def open(self, topic: str, partition: int) -> Transactions:
+        found = super().open(topic, partition)
+        write = found.write
+
+        def refuse(records: Sequence[Outgoing]) -> set[int]:
+            is_restatement = len(records) == 1
+            return {0} if is_restatement else write(records)
+
+        found.write = refuse  # type: ignore[method-assign]
+        return found
+
+
+def test_nothing_is_trimmed_when_what_it_would_lose_could_not_be_written(
+    kafka: embedded.Runtime, abandoned: Abandoned
+) -> None:
+    report = abandoned.act(Refused(kafka.bootstrap_servers, {}))
+
+    assert sum(report.fates.values()) == 1
+    assert abandoned.batch.trim_to
+    assert report.trim_to == 0
