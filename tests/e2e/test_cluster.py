@@ -16,7 +16,7 @@ import pytest
 
 from marq import embedded
 from tests.e2e.kafka_process import Crew, eventually
-from tests.e2e.tracker_load import Load
+from tests.e2e.load import Load
 from tests.e2e.tracker_scene import PATIENCE_S, Scene
 from tests.spark_cluster import SparkCluster
 from tests.tracker_process import TrackerProcess

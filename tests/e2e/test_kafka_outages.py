@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -21,6 +21,7 @@ from marq import embedded
 from tests.e2e.kafka_fixtures import new_name
 from tests.e2e.kafka_oracle import Oracle
 from tests.e2e.kafka_process import Crew, eventually
+from tests.e2e.load import Load
 
 pytestmark = [
     pytest.mark.java,
@@ -35,7 +36,7 @@ MOST_LINES = 40
 
 
 class Cluster:
-    """Brokers, a sender that never stops, and two workers."""
+    """Brokers, a sender that never stops, and two workers; a context manager that ends it all."""
 
     def __init__(self, runtime: embedded.Runtime) -> None:
         self._runtime = runtime
@@ -44,36 +45,19 @@ class Cluster:
         self.oracle = Oracle(servers)
         self._broker = marq.connect(f"kafka://{servers}")
         self.queue = self._broker.queue(new_name(), partitions=6)
-        self.sent: set[str] = set()
-        self.failed: list[BaseException] = []
-        self._stopping = threading.Event()
-        self._sender = threading.Thread(target=self._send)
-        self._sender.start()
-        for _ in range(2):
-            self.crew.start(self.queue.name, work_s=0.01)
-
-    def _send(self) -> None:
-        try:
-            while not self._stopping.wait(0.02):
-                self.sent.update(sent.message_id for sent in self.queue.send_many([b"x"] * 5))
-        except BaseException as error:
-            self.failed.append(error)
+        self.load = Load(self.queue)
+        self._ending = ExitStack()
 
     def pids(self) -> list[int]:
         return [each.pid for each in embedded.status(self._runtime.directory).brokers if each.pid]
 
-    def acked(self) -> int:
-        return len(self.crew.heard("acked"))
-
     def goes_on(self) -> bool:
         """Whether messages are sent and acked from now on."""
-        sent, acked = len(self.sent), self.acked()
-        return eventually(lambda: len(self.sent) > sent + 50 and self.acked() > acked + 50)
+        return self.load.goes_on(self.crew)
 
     def end_load(self) -> None:
         """Send no more; wait until whatever can be handled is."""
-        self._stopping.set()
-        self._sender.join()
+        self.load.stop()
 
         assert eventually(lambda: not self.unexplained()), [
             (event.word, event.address, round(event.at, 1))
@@ -88,25 +72,29 @@ class Cluster:
 
     def unbegun(self) -> set[str]:
         """What was claimed and never begun by anyone: it lapsed while no broker answered."""
-        return self.sent - self.crew.ids("begun")
+        return self.load.sent - self.crew.ids("begun")
 
     def check(self) -> None:
         found = self.oracle.look(self.queue.name)
         print(found)
-        assert self.failed == []
-        assert self.sent <= found.sent
+        assert self.load.sent <= found.sent
         assert not found.lost
         assert {event.address for event in self.crew.heard("acked")} <= found.ended
         for worker in self.crew.members:
             assert worker.running, worker.errors
             assert len(worker.errors) < MOST_LINES, worker.errors
 
-    def close(self) -> None:
-        self._stopping.set()
-        with self.crew:
-            self._sender.join()
-            self._broker.close()
-            self.oracle.close()
+    def __enter__(self) -> Self:
+        self._ending.enter_context(self._broker)
+        self._ending.callback(self.oracle.close)
+        self._ending.enter_context(self.crew)
+        self._ending.enter_context(self.load)
+        for _ in range(2):
+            self.crew.start(self.queue.name, work_s=0.01)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ending.close()
 
 
 @contextmanager
@@ -114,12 +102,9 @@ def cluster(directory: Path, brokers: int) -> Iterator[Cluster]:
     """A runtime of its own, under load."""
     runtime = embedded.start(directory, brokers, tracker=False, parent=os.getpid())
     try:
-        found = Cluster(runtime)
-        try:
+        with Cluster(runtime) as found:
             assert found.goes_on()
             yield found
-        finally:
-            found.close()
     finally:
         embedded.stop(directory)
 

@@ -140,6 +140,24 @@ def test_a_message_too_large_for_its_history_is_a_dead_letter_without_it(scene: 
     assert "max attempts (6) reached: ValueError" in letter.reason
 
 
+def test_a_redrive_that_is_refused_half_way_loses_no_dead_letter(scene: Scene) -> None:
+    queue = scene.queue(partitions=1)
+    sent = queue.send_many([b"a", b"x" * LIMIT, b"b"])
+    for delivery in queue.receive(3, "20s"):
+        delivery.reject("no good")
+    letters(queue, 3)
+    limit(scene, queue.name, LIMIT)
+
+    with pytest.raises(marq.QueueError):
+        queue.dead_letters.redrive()
+
+    redriven = {delivery.message_id for delivery in queue.receive(3, "2s")}
+    left = {letter.message_id for letter in queue.dead_letters.list()}
+    assert sent[1].message_id in left
+    assert redriven | left == {each.message_id for each in sent}
+    assert not redriven & left
+
+
 @soak
 def test_a_message_no_topic_takes_is_kept_and_holds_nobody_up(scene: Scene) -> None:
     queue = scene.queue(lease="2s", partitions=1)

@@ -18,7 +18,7 @@ from marq.core import names
 from marq.kafka.backend import Kafka
 from tests.conftest import Tracked
 from tests.e2e.kafka_process import eventually
-from tests.e2e.tracker_load import Load
+from tests.e2e.load import Load
 from tests.e2e.tracker_scene import PATIENCE_S, Scene, soak
 from tests.tracker_process import TrackerProcess
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, Self
 
 import marq
 from tests.e2e.kafka_process import Crew, eventually
@@ -33,11 +33,15 @@ class Load:
             lambda: len(self.sent) > sent + 50 and len(crew.ids("acked")) > acked + 50, 120
         )
 
-    def __enter__(self) -> Load:
+    def stop(self) -> None:
+        """Send no more; twice is harmless."""
+        self._stopping.set()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._stopping.set()
-        self._thread.join()
+        self.stop()
         assert self.failed == []
