@@ -7,7 +7,7 @@ PACKAGES := $(VENV)/.packages
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-tracked test-untracked lint bench lock clean check soak cluster
+.PHONY: help demo test test-parts test-e2e test-tracked lint bench lock clean check soak cluster
 
 help:
 	@echo "make demo   set up and show marq live (in memory, then a real Kafka broker)"
@@ -45,16 +45,21 @@ lint: $(READY)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-# Two runs side by side: tests with a tracker mostly wait for something to be due.
+# Three runs side by side, for most tests mostly wait: with a tracker, end to end without, the rest.
+# Two of them are told at their ends: nobody could read three at once.
+TOLD = told=$$(mktemp); $(BIN)/pytest $(1) > $$told 2>&1; code=$$?; cat $$told; rm $$told; exit $$code
+
 test: lint
-	@$(MAKE) --no-print-directory --jobs 2 test-untracked test-tracked
+	@$(MAKE) --no-print-directory --jobs 3 test-parts test-e2e test-tracked
 
-test-untracked: $(READY)
-	@$(BIN)/pytest -m "not tracked"
+test-parts: $(READY)
+	@$(BIN)/pytest -m "not tracked" --ignore tests/e2e
 
-# Told at its end: nobody could read two at once.
+test-e2e: $(READY)
+	@$(call TOLD,-m "not tracked" tests/e2e)
+
 test-tracked: $(READY)
-	@told=$$(mktemp); $(BIN)/pytest -m tracked > $$told 2>&1; code=$$?; cat $$told; rm $$told; exit $$code
+	@$(call TOLD,-m tracked)
 
 bench: $(READY)
 	@$(BIN)/python -m bench
