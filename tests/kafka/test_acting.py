@@ -1,4 +1,4 @@
-"""Act on a real broker: when it is behind, refused or fenced, and its producers."""
+"""Act on a real broker: when it is behind or refused."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from msgspec.structs import replace
 
 import marq
 from marq import embedded
-from marq.core import batch, codec, names
+from marq.core import batch, names
 from marq.core.batch import Batch
 from marq.core.marker import Tick
 from marq.core.overdue import Overdue
 from marq.core.stored import Outgoing
 from marq.kafka.act import perform
-from marq.kafka.act import tools as tools_module
 from marq.kafka.act.perform import Act
 from marq.kafka.act.report import Report
 from marq.kafka.act.tools import Tools
-from marq.kafka.act.transactions import Superseded, Transactions, Unsure
+from marq.kafka.act.transactions import Transactions
 from marq.kafka.backend import Kafka
 from tests.e2e.kafka_fixtures import NewQueue
 from tests.e2e.kafka_process import eventually
@@ -124,57 +123,3 @@ def test_nothing_is_trimmed_when_what_it_would_lose_could_not_be_written(
     assert sum(report.fates.values()) == 1
     assert abandoned.batch.trim_to
     assert report.trim_to == 0
-
-
-PLACE = ("nowhere", 0)
-"""Producers of which nothing is written need no topic."""
-
-
-def tick(abandoned: Abandoned) -> Outgoing:
-    topic, partition = abandoned.place
-    return Outgoing(topic, partition, None, codec.encode(Tick()), ())
-
-
-def test_a_producer_is_opened_once_for_acts_that_follow_one_another(tools: Tools) -> None:
-    with tools.opened(*PLACE) as first:
-        pass
-    with tools.opened(*PLACE) as second:
-        pass
-
-    assert second is first
-
-
-def test_after_an_error_a_producer_is_opened_anew(tools: Tools) -> None:
-    with pytest.raises(Unsure), tools.opened(*PLACE) as first:
-        raise Unsure
-
-    with tools.opened(*PLACE) as second:
-        assert second is not first
-
-
-def test_a_producer_that_was_kept_writes_nothing_beside_one_that_was_opened_since(
-    kafka: embedded.Runtime, abandoned: Abandoned, tools: Tools
-) -> None:
-    with tools.opened(*abandoned.place) as kept:
-        assert kept.write([tick(abandoned)]) == set()
-    other = Tools(kafka.bootstrap_servers, {})
-    with other.opened(*abandoned.place) as newer:
-        assert newer.write([tick(abandoned)]) == set()
-
-    with pytest.raises(Superseded), tools.opened(*abandoned.place) as again:
-        assert again is kept
-        again.write([tick(abandoned)])
-
-    report = abandoned.act(tools)
-    assert sum(report.fates.values()) == 1
-
-
-def test_producers_are_not_kept_for_long(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools_module, "_KEPT_S", -1.0)
-    with tools.opened(*PLACE) as first:
-        pass
-
-    with tools.opened("elsewhere", 0):
-        pass
-    with tools.opened(*PLACE) as again:
-        assert again is not first

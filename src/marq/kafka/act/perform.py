@@ -1,7 +1,6 @@
 """Performs the events of one hold-log partition.
 
-1. Take the partition's transactional producer, opened anew or left by an act that succeeded: of
-   whatever an earlier one began, nothing more can be written beside this one.
+1. Open the partition's transactional producer: whatever an earlier act began is over.
 2. Read the log from the batch's end to the high watermark found now, and drop every event that has
    an end, a new claim or a hold of the tracker's there.
 3. In transactions: the copies or dead letters, and the ends of the entries they are for.
@@ -83,8 +82,11 @@ class Act:
         return self._report
 
     def _once(self, events: list[Event]) -> None:
-        with self._tools.opened(self._topic, self._partition) as producer:
+        producer = self._tools.open(self._topic, self._partition)
+        try:
             self._act(producer, events)
+        finally:
+            producer.close()
 
     def _act(self, producer: Transactions, events: list[Event]) -> None:
         tail = self._tail()

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from marq.core import names
 from marq.kafka import config
 from marq.kafka.act.seeker import Seeker
@@ -13,12 +9,6 @@ from marq.kafka.act.transactions import Transactions
 from marq.kafka.admin import Admin
 
 _TIMEOUT_S = 10.0
-_KEPT_S = 60.0
-"""How long a producer is kept for the next act: what falls due seldom comes alone."""
-_KEPT = 16
-
-Place = tuple[str, int]
-"""A hold log and one of its partitions."""
 
 
 class Tools:
@@ -29,36 +19,6 @@ class Tools:
         self._admin = Admin(config.common(servers, extra), _TIMEOUT_S)
         self.seeker = Seeker(config.reader(servers, extra))
         self._delayed_partitions = 0
-        self._kept: dict[Place, tuple[Transactions, float]] = {}
-        """Producers for the next acts, and until when."""
-
-    @contextmanager
-    def opened(self, topic: str, partition: int) -> Iterator[Transactions]:
-        """The partition's producer.
-
-        The one an earlier act left behind, if there is one: to open it costs more than to write.
-        It is as good as a new one. If it is the last one opened, nobody else can have anything
-        under way; if it is not, all it writes is refused. After an error it is opened anew, so
-        that whatever was begun is over.
-        """
-        place = topic, partition
-        producer, _ = self._kept.pop(place, (None, 0.0))
-        self._let_go()
-        found = producer or self.open(topic, partition)
-        try:
-            yield found
-        except BaseException:
-            found.close()
-            raise
-        self._kept[place] = found, time.monotonic() + _KEPT_S
-
-    def _let_go(self) -> None:
-        """Close what was not used for a while, or is too much."""
-        now = time.monotonic()
-        for place, (producer, until) in list(self._kept.items()):  # the oldest first
-            if until < now or len(self._kept) >= _KEPT:
-                producer.close()
-                del self._kept[place]
 
     def open(self, topic: str, partition: int) -> Transactions:
         """The partition's producer, anew: every earlier one is fenced."""
