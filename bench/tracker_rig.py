@@ -13,7 +13,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -212,7 +212,11 @@ class Rig:
 
     def rss_mb(self) -> float:
         assert self.tracker is not None
-        return float(sum(each.memory_info().rss for each in self.tracker.family())) / 1e6
+        found = 0
+        for process in self.tracker.family():
+            with suppress(psutil.NoSuchProcess):
+                found += process.memory_info().rss
+        return found / 1e6
 
     def __enter__(self) -> Self:
         return self
