@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -14,6 +15,7 @@ from marq.kafka.clock import BrokerClock
 from marq.kafka.config import Config
 
 _TICK = codec.encode(Tick())
+_TELL_S = 0.5
 
 
 class Ticks:
@@ -22,10 +24,12 @@ class Ticks:
     def __init__(self, settings: Config, places: list[tuple[str, int]], every_s: float) -> None:
         # Ticks that wait for a broker that is away say nothing: the next ones do as well.
         self._producer = warm_producer({**settings, "linger.ms": 0, "message.timeout.ms": 5_000})
-        self._places = places
         self.clock = BrokerClock()
         """What time it is by the log: ticks are told when they were appended."""
+        self._told_ms = dict.fromkeys(places, 0)
+        """When each partition took its last tick."""
         self._every_s = every_s
+        self._ticking = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="marq-ticks", daemon=True)
 
@@ -43,13 +47,28 @@ class Ticks:
 
     def tick(self) -> None:
         """One tick to each partition."""
-        for topic, partition in self._places:
+        with self._ticking:
+            self._tick()
+            self._producer.poll(0)
+
+    def tell(self, at_ms: int) -> None:
+        """Let every partition know at once that this time is over, and wait until it does; if a
+        broker is away, not for long."""
+        with self._ticking:
+            self._tick()
+            late = time.monotonic() + _TELL_S
+            while min(self._told_ms.values()) < at_ms and time.monotonic() < late:
+                self._producer.poll(0.01)
+
+    def _tick(self) -> None:
+        for topic, partition in self._told_ms:
             try:
                 self._producer.produce(topic, _TICK, partition=partition, on_delivery=self._told)
             except (BufferError, KafkaException):
                 break  # the broker is away: time goes by without us
-        self._producer.poll(0)
 
     def _told(self, error: KafkaError | None, message: Any) -> None:
         if error is None:
-            self.clock.sample(message.partition(), message.timestamp()[1])
+            at_ms = message.timestamp()[1]
+            self._told_ms[message.topic(), message.partition()] = at_ms
+            self.clock.sample(message.partition(), at_ms)

@@ -16,16 +16,19 @@ from pyspark.sql.streaming.stateful_processor import (
 from marq.core import batch, hold_log, snapshot
 from marq.core.fold import Record, fold
 from marq.core.state import State
+from marq.spark import fold_keys
 from marq.spark.stored import StoredChunks
 
 OUTPUT = "topic string, partition int, batch binary"
 
 
-def hold_records(records: DataFrame) -> DataFrame:
-    """What is folded: markers as bytes, of parked messages only their first header."""
+def hold_records(records: DataFrame, partitions: int) -> DataFrame:
+    """What is folded: markers as bytes, of parked messages only their first header; and by what
+    they are grouped."""
     is_parked = F.col("headers").isNotNull() & (F.size("headers") > 0)
 
     return records.select(
+        fold_keys.column(partitions).alias("fold_key"),
         "topic",
         "partition",
         "offset",
@@ -51,8 +54,7 @@ class Folding(StatefulProcessor):
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        topic, partition = str(key[0]), int(key[1])
-        records = _in_offset_order(topic, rows)
+        (topic, partition), records = _in_offset_order(rows)
         state = self._load(records)
         chunks = state.parked.chunks = StoredChunks(self._parked)
         start = state.next_offset
@@ -75,14 +77,17 @@ class Folding(StatefulProcessor):
         pass
 
 
-def _in_offset_order(topic: str, rows: Iterator[pd.DataFrame]) -> list[Record]:
-    """The records; Spark does not order a group's rows."""
+def _in_offset_order(rows: Iterator[pd.DataFrame]) -> tuple[tuple[str, int], list[Record]]:
+    """Of which partition they are, and the records; Spark does not order a group's rows."""
+    place = ("", 0)
     found: list[Record] = []
     for frame in rows:
+        topic = str(frame["topic"].iat[0])
+        place = topic, int(frame["partition"].iat[0])
         columns = (frame[name].tolist() for name in ("offset", "at_ms", "marker", "parked"))
         found += [
             Record(offset, at_ms, hold_log.body(topic, marker, parked))
             for offset, at_ms, marker, parked in zip(*columns, strict=True)
         ]
     found.sort(key=lambda record: record.offset)
-    return found
+    return place, found

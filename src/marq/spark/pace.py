@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from marq.kafka.act.report import Report
 
@@ -14,10 +15,16 @@ _BEHIND_MS = 2_000
 """With a clock so far behind there is more to read."""
 
 
-def rest_s(
-    reports: Iterable[Report], now_ms: int | None, tick_s: float, batch_s: float = 0.0
-) -> float:
-    """Until something lapses and a tick has told the log so; `now_ms` by the log's clock.
+class Rest(NamedTuple):
+    """Before the next batch."""
+
+    seconds: float = 0.0
+    lapse_ms: int = 0
+    """What it is for: that is over then, and the log must be told; 0: nothing."""
+
+
+def rest(reports: Iterable[Report], now_ms: int | None, batch_s: float = 0.0) -> Rest:
+    """Until something lapses; `now_ms` by the log's clock.
 
     What is begun or parked meanwhile lapses later than that, and what lapses sooner is known. No
     batch is begun that would still run by then, for what lapses amid a batch waits for the next
@@ -25,14 +32,14 @@ def rest_s(
     """
     reports = list(reports)
     if now_ms is None or not reports or any(_is_busy(each, now_ms) for each in reports):
-        return 0.0
+        return Rest()
     lapses = [each.next_lapse_ms for each in reports if each.next_lapse_ms]
     if not lapses:
-        return REST_S
-    told_s = max(0.0, (min(lapses) - now_ms) / 1_000 + tick_s)
-    if told_s <= min(max(batch_s, REST_S), _LONGEST_S):
-        return told_s
-    return min(REST_S, max(0.0, told_s - batch_s))
+        return Rest(REST_S)
+    left_s = max(0.0, (min(lapses) - now_ms) / 1_000)
+    if left_s <= min(max(batch_s, REST_S), _LONGEST_S):
+        return Rest(left_s, min(lapses))
+    return Rest(min(REST_S, max(0.0, left_s - batch_s)))
 
 
 def _is_busy(report: Report, now_ms: int) -> bool:

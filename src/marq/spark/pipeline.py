@@ -48,12 +48,13 @@ def start(
     run_batch: Callable[[DataFrame, int], None],
 ) -> StreamingQuery:
     """The running query."""
+    partitions = 1 + max(partition for _, partition in watermarks)
     records = session.readStream.format("kafka").options(**source.options()).load()
     cores = int(session.conf.get("spark.sql.shuffle.partitions") or "2")
     folded = (
         # A task costs milliseconds: one for each core, not one for each partition.
-        hold_records(records.coalesce(cores))
-        .groupBy("topic", "partition")
+        hold_records(records.coalesce(cores), partitions)
+        .groupBy("fold_key")
         .transformWithStateInPandas(Folding(watermarks), folding.OUTPUT, "Update", "None")
     )
     return (

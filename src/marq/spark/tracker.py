@@ -201,6 +201,8 @@ class Tracker:
 
     def _rest(self, reports: list[report.Report]) -> None:
         batch_s = time.monotonic() - self._rested_at
-        now_ms = self._ticks.clock.known_ms()
-        self._stopping.wait(pace.rest_s(reports, now_ms, self._options.tick_s, batch_s))
+        rest = pace.rest(reports, self._ticks.clock.known_ms(), batch_s)
+        self._stopping.wait(rest.seconds)
+        if rest.lapse_ms:
+            self._ticks.tell(rest.lapse_ms)
         self._rested_at = time.monotonic()
