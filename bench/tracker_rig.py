@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,12 +20,11 @@ from typing import Any, Self
 import msgspec
 import psutil  # type: ignore[import-untyped]
 from bench.tracker_member import Job
-from prometheus_client.parser import text_string_to_metric_families
 from tests.tracker_process import TrackerProcess
 
 import marq
 from marq import embedded
-from marq.embedded import ports, tether
+from marq.embedded import tether
 from marq.embedded import tracker as embedded_tracker
 from marq.kafka.backend import Kafka
 
@@ -111,7 +108,6 @@ class Rig:
         self._runtime, self.servers = runtime, runtime.bootstrap_servers
         self.broker = marq.connect(f"kafka://{self.servers}")
         self.checkpoint = directory / "tracker"
-        (self._port,) = ports.choose(1, random.Random())
         self.tracker: TrackerProcess | None = None
         self._members: list[Member] = []
 
@@ -123,7 +119,6 @@ class Rig:
     def start_tracker(self, *options: str) -> float:
         """Seconds until it keeps time."""
         began = time.monotonic()
-        options = ("--metrics-port", str(self._port), *options)
         environment = embedded_tracker.environment()
         self.tracker = TrackerProcess(self.servers, self.checkpoint, environment, options)
         self.tracker.wait_until_ready()
@@ -161,15 +156,8 @@ class Rig:
         drain.kill()
 
     def metrics(self) -> dict[str, float]:
-        """What the tracker tells Prometheus, sums over labels."""
-        url = f"http://127.0.0.1:{self._port}/metrics"
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            text = answer.read().decode()
-        found: dict[str, float] = {}
-        for family in text_string_to_metric_families(text):
-            for sample in family.samples:
-                found[sample.name] = found.get(sample.name, 0.0) + sample.value
-        return found
+        assert self.tracker is not None
+        return self.tracker.metrics()
 
     def counted(self) -> Callable[[], dict[str, float]]:
         """Counts from now on; called, it tells of the tracker's batches, CPU and memory since."""

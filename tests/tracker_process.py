@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 import psutil  # type: ignore[import-untyped]
+from prometheus_client.parser import text_string_to_metric_families
 
-from marq.embedded import tether
+from marq.embedded import ports, tether
 
 READY_S = 120.0
 _KEEPS_TIME = "the tracker keeps time"
@@ -30,8 +33,10 @@ class TrackerProcess:
         environment: Mapping[str, str] | None = None,
         options: Sequence[str] = (),
     ) -> None:
+        (self._port,) = ports.choose(1, random.Random())
         where = ["--url", f"kafka://{servers}", "--checkpoint", str(checkpoint)]
-        self._command = [sys.executable, "-m", "marq.cli", "tracker", *where, *options]
+        own = [*where, "--metrics-port", str(self._port), *options]
+        self._command = [sys.executable, "-m", "marq.cli", "tracker", *own]
         self._environment = dict(environment or {})
         self.log = checkpoint.with_suffix(".log")
         self._lines: list[str] = []
@@ -77,6 +82,17 @@ class TrackerProcess:
     def tail(self) -> str:
         """What it said last."""
         return "".join(self._lines[-15:])
+
+    def metrics(self) -> dict[str, float]:
+        """What it tells Prometheus, sums over labels."""
+        url = f"http://127.0.0.1:{self._port}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            text = answer.read().decode()
+        found: dict[str, float] = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                found[sample.name] = found.get(sample.name, 0.0) + sample.value
+        return found
 
     def kill(self) -> None:
         """SIGKILL to it and everything it started."""

@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.kafka_process import ROOT
 from tests.e2e.tracker_scene import Scene, soak
+from tests.tracker_process import TrackerProcess
 
 pytestmark = [
     pytest.mark.java,
@@ -16,6 +17,8 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.timeout(600),
 ]
+LAG_S = 60
+"""What a tracker is never behind on any machine, and would be if it were told in milliseconds."""
 
 
 def test_the_messages_of_a_killed_worker_are_acked_by_another(scene: Scene) -> None:
@@ -90,6 +93,22 @@ def test_a_handler_that_raises_or_hangs_ends_as_a_dead_letter(scene: Scene) -> N
     assert "as the message wants" in letters[raising].reason
     assert "ran longer than 1s" in letters[hanging].reason
     assert {letter.attempts for letter in letters.values()} == {2}
+
+
+def test_what_the_tracker_does_is_told_to_prometheus(scene: Scene, tracker: TrackerProcess) -> None:
+    queue, before = scene.queue(lease="2s", max_attempts=1), tracker.metrics()
+    scene.send(queue, 3)
+    scene.send(queue, 2, delay="1h")
+    scene.leave(queue, 3)
+
+    scene.settled(queue)
+
+    after = tracker.metrics()
+    assert after["marq_tracker_messages_total"] >= before["marq_tracker_messages_total"] + 3
+    assert after["marq_tracker_late_seconds_count"] >= before["marq_tracker_late_seconds_count"] + 3
+    assert after["marq_tracker_batch_seconds_count"] > before["marq_tracker_batch_seconds_count"]
+    assert after["marq_tracker_holds"] >= 2
+    assert after["marq_tracker_lag_seconds"] < LAG_S
 
 
 ABANDON = """

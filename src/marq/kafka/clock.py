@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Hashable
 
 WINDOW_S = 60.0
 FIRST_S = 5.0
@@ -16,21 +17,22 @@ class BrokerClock:
 
     A report that says "appended at t" is read after t: t minus the monotonic time of reading is
     never more than the true difference, so the largest of the last minute is closest and still
-    not ahead. Each markers partition has a leader of its own; the lowest of them counts.
+    not ahead. Each partition has a leader of its own, so samples are kept by place; the lowest
+    counts.
     """
 
     def __init__(self) -> None:
-        self._samples: dict[int, deque[tuple[float, float]]] = {}
+        self._samples: dict[Hashable, deque[tuple[float, float]]] = {}
         self._ahead_ms = 0.0
         self._sampled = threading.Event()
         self.recent_ms = 0
         """What `now_ms` said a moment ago: for what happens once a message."""
 
-    def sample(self, leader: int, at_ms: int) -> None:
-        """A record with this append time was reported just now."""
+    def sample(self, place: Hashable, at_ms: int) -> None:
+        """A record with this append time was reported just now, by whoever leads that place."""
         now = time.monotonic()
         difference = at_ms - now * 1_000
-        samples = self._samples.setdefault(leader, deque())
+        samples = self._samples.setdefault(place, deque())
         # Only what may still be a maximum is kept: each sample outlives the lower ones before it.
         while samples and samples[-1][1] <= difference:
             samples.pop()

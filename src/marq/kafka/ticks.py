@@ -69,6 +69,6 @@ class Ticks:
 
     def _told(self, error: KafkaError | None, message: Any) -> None:
         if error is None:
-            at_ms = message.timestamp()[1]
-            self._told_ms[message.topic(), message.partition()] = at_ms
-            self.clock.sample(message.partition(), at_ms)
+            place, at_ms = (message.topic(), message.partition()), message.timestamp()[1]
+            self._told_ms[place] = at_ms
+            self.clock.sample(place, at_ms)

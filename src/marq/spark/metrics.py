@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.registry import Collector
 
 from marq.core.redelivery import Fate
+from marq.errors import ConfigError
 from marq.kafka.act.report import LATENESS_MS, Report
 
 _BATCH_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
+class Lateness(Collector):
+    """A histogram of what executors have counted: it comes by the bucket, not one by one."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(LATENESS_MS) + 1)
+        self._sum_ms = 0
+
+    def add(self, report: Report) -> None:
+        self._counts = [mine + new for mine, new in zip(self._counts, report.late_ms, strict=True)]
+        self._sum_ms += report.late_sum_ms
+
+    def collect(self) -> Iterable[HistogramMetricFamily]:
+        bounds = (*(str(ms / 1_000) for ms in LATENESS_MS), "+Inf")
+        yield HistogramMetricFamily(
+            "marq_tracker_late_seconds",
+            "How long after they lapsed entries were found",
+            list(zip(bounds, accumulate(self._counts), strict=True)),
+            self._sum_ms / 1_000,
+        )
+
+
 class Metrics:
     """Counters of one tracker; served on a port, if one is given."""
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, now_ms: Callable[[], int | None], port: int = 0) -> None:
         registry = self.registry = CollectorRegistry()
+        self._now_ms = now_ms
+        self._clock_ms = 0
         self._batch_s = Histogram(
             "marq_tracker_batch_seconds", "Time a batch took", buckets=_BATCH_S, registry=registry
         )
@@ -29,6 +56,11 @@ class Metrics:
         self._clock = Gauge(
             "marq_tracker_clock_seconds", "The clock of the slowest hold log", registry=registry
         )
+        Gauge(
+            "marq_tracker_lag_seconds",
+            "How far that is behind the log's clock now, whatever this machine's clock says",
+            registry=registry,
+        ).set_function(self._lag_s)
         self._claims = Gauge("marq_tracker_open_claims", "Claims that are open", registry=registry)
         self._held = Gauge(
             "marq_tracker_holds", "Messages parked or waiting for a retry", registry=registry
@@ -42,12 +74,8 @@ class Metrics:
         self._put_off = Counter(
             "marq_tracker_put_off", "Events that could not be performed yet", registry=registry
         )
-        self._late = Counter(
-            "marq_tracker_late",
-            "Entries by how late they were found, in milliseconds at most",
-            ["le"],
-            registry=registry,
-        )
+        self._late = Lateness()
+        registry.register(self._late)
         self._skipped = Gauge(
             "marq_tracker_skipped_records", "Records that are no markers", registry=registry
         )
@@ -55,7 +83,16 @@ class Metrics:
         for fate in Fate:
             self._fates.labels(fate.value)
         if port:
-            start_http_server(port, registry=registry)
+            self._serve(port)
+
+    def _serve(self, port: int) -> None:
+        try:
+            start_http_server(port, registry=self.registry)
+        except OSError as error:
+            raise ConfigError(
+                f"metrics cannot be served on port {port} ({error.strerror}): "
+                "name another one with --metrics-port"
+            ) from None
 
     def batch(self, reports: Iterable[Report], took_s: float) -> None:
         """Count one batch."""
@@ -68,14 +105,17 @@ class Metrics:
                 self._fates.labels(fate).inc(number)
             self._overtaken.inc(report.overtaken)
             self._put_off.inc(report.put_off)
-            for bound, number in zip((*LATENESS_MS, "+Inf"), report.late_ms, strict=True):
-                if number:
-                    self._late.labels(str(bound)).inc(number)
+            self._late.add(report)
         if reports:
-            self._clock.set(min(report.clock_ms for report in reports) / 1_000)
+            self._clock_ms = min(report.clock_ms for report in reports)
+            self._clock.set(self._clock_ms / 1_000)
             self._claims.set(sum(report.claims for report in reports))
             self._held.set(sum(_held(report) for report in reports))
             self._skipped.set(sum(report.skipped for report in reports))
+
+    def _lag_s(self) -> float:
+        now_ms = self._now_ms()
+        return (now_ms - self._clock_ms) / 1_000 if now_ms and self._clock_ms else float("nan")
 
 
 def _held(report: Report) -> int:

@@ -12,6 +12,7 @@ from marq.core import names
 from marq.spark import folding
 from marq.spark.folding import Folding, hold_records
 
+_NAME = "tracker"
 MAX_OFFSETS = 200_000
 """Records of a batch: enough to catch up fast, few enough for a batch to end soon."""
 
@@ -48,6 +49,8 @@ def start(
     run_batch: Callable[[DataFrame, int], None],
 ) -> StreamingQuery:
     """The running query."""
+    # A pool of its own: beside another query of the session it gets its share of the tasks.
+    session.sparkContext.setLocalProperty("spark.scheduler.pool", _NAME)
     partitions = 1 + max(partition for _, partition in watermarks)
     records = session.readStream.format("kafka").options(**source.options()).load()
     cores = int(session.conf.get("spark.sql.shuffle.partitions") or "2")
@@ -58,7 +61,7 @@ def start(
         .transformWithStateInPandas(Folding(watermarks), folding.OUTPUT, "Update", "None")
     )
     return (
-        folded.writeStream.queryName("tracker")
+        folded.writeStream.queryName(_NAME)
         .option("checkpointLocation", checkpoint)
         .outputMode("update")
         .foreachBatch(run_batch)

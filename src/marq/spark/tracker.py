@@ -79,10 +79,10 @@ class Tracker:
         self._rested_at = time.monotonic()
         self._stopping = threading.Event()
         self._spark: SparkSession | None = None
-        self.metrics = Metrics(options.metrics_port)
         self.ready = threading.Event()
         """Set when the first batch has been acted on."""
         self._ticks = Ticks(self._producer, self._places, options.tick_s)
+        self.metrics = Metrics(self._ticks.clock.known_ms, options.metrics_port)
         self._keeping = Keeping(
             self._kafka.admin,
             self._kafka.recent_catalog,

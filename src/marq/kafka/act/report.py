@@ -35,6 +35,7 @@ class Report(msgspec.Struct):
     put_off: int = 0
     late_ms: list[int] = msgspec.field(default_factory=lambda: [0] * (len(LATENESS_MS) + 1))
     """How late entries were when they were found, counted by `LATENESS_MS`."""
+    late_sum_ms: int = 0
     act_ms: int = 0
     next_lapse_ms: int = 0
     """When the fold has something to emit again; 0: it knows of nothing."""
@@ -42,7 +43,9 @@ class Report(msgspec.Struct):
     def settled(self, events: Iterable[Event], fates: Iterable[str]) -> None:
         """Count what became of these."""
         for event in events:
-            self.late_ms[bisect_left(LATENESS_MS, self.clock_ms - event.lapse_ms)] += 1
+            late_ms = self.clock_ms - event.lapse_ms
+            self.late_ms[bisect_left(LATENESS_MS, late_ms)] += 1
+            self.late_sum_ms += late_ms
         for fate in fates:
             self.fates[fate] = self.fates.get(fate, 0) + 1
 
