@@ -100,6 +100,25 @@ def test_what_was_open_in_a_deleted_queue_never_becomes_a_message_of_the_new_one
     assert len(worker.heard("begun")) == 3
 
 
+def test_a_delayed_message_whose_queue_was_deleted_is_a_dead_letter_with_its_payload(
+    scene: Scene,
+) -> None:
+    queue = scene.queue(partitions=1)
+    sent = queue.send(b"late", headers={"colour": "red"}, delay="13s")
+    scene.broker.delete_queue(queue.name)
+    kafka = scene.broker.backend
+    assert isinstance(kafka, Kafka)
+
+    buried = eventually(lambda: kafka.admin.end(names.dead_letters(queue.name), 0) > 0, 60)
+
+    assert buried, "nothing became of it"
+    again = scene.broker.queue(queue.name)
+    letter = letters(again, 1)[sent.message_id]
+    assert letter.reason == "the queue was deleted before the message was due"
+    assert (letter.raw, letter.headers["colour"], letter.attempts) == (b"late", b"red", 0)
+    assert again.receive(1, "1s") == []
+
+
 def test_a_message_too_large_for_its_copy_is_a_dead_letter_that_says_so(scene: Scene) -> None:
     queue = scene.queue(lease="2s", partitions=1)
     limit(scene, queue.name, LIMIT)
