@@ -159,7 +159,7 @@ def test_extending_never_makes_a_lease_shorter(world: World) -> None:
 
     delivery.extend("1s").result(world.patience_s)
 
-    assert delivery.deadline == before
+    assert delivery.deadline >= before
 
 
 def test_being_prefetched_by_a_worker_that_died_is_not_an_attempt(world: World) -> None:

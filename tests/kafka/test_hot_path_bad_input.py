@@ -7,11 +7,13 @@ import time
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 import marq
 from marq import embedded
+from marq.kafka import topics
 from tests.e2e.kafka_fixtures import Connect, NewQueue, new_name
 from tests.e2e.kafka_oracle import Oracle
 from tests.e2e.kafka_process import eventually
@@ -49,6 +51,39 @@ def test_messages_close_to_the_largest_are_given_back_and_come_again(
         count += 1
 
     assert not oracle.look(name).unfinished
+
+
+@pytest.mark.parametrize("wrong", ["retention.ms", "message.timestamp.type"])
+def test_a_topic_of_someone_else_s_does_not_become_a_queue(
+    kafka: embedded.Runtime, broker: marq.Broker, wrong: str
+) -> None:
+    name, theirs = new_name(), {"retention.ms": "1000", "message.timestamp.type": "CreateTime"}
+    settings = {**topics.LOGGED, wrong: theirs[wrong]}
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topics([NewTopic(name, 4, 1, config=settings)])[name].result(30)
+
+    with pytest.raises(
+        marq.ConfigError, match=f"is not a queue's .*{wrong}={topics.LOGGED[wrong]}"
+    ):
+        broker.queue(name)
+
+    assert f"dlq.{name}" not in admin.list_topics(timeout=30).topics
+
+
+def test_a_topic_that_is_set_up_as_a_queue_s_becomes_one(
+    kafka: embedded.Runtime, broker: marq.Broker
+) -> None:
+    name = new_name()
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    admin.create_topics([NewTopic(name, 4, 1, config=topics.LOGGED)])[name].result(30)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer.produce(name, b"written before")
+    producer.flush(30)
+
+    (delivery,) = broker.queue(name).receive(1, "20s")
+
+    assert delivery.payload == b"written before"
+    delivery.ack().result(10)
 
 
 def test_a_broker_that_is_not_there_is_an_error_within_the_timeout() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from marq import embedded
 from marq.core.stored import Outgoing
-from marq.kafka import config
+from marq.kafka import config, topics
 from marq.kafka.act.transactions import Superseded, Transactions
 from marq.kafka.backend import Kafka
 from tests.e2e.kafka_fixtures import new_name
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.java, pytest.mark.kafka]
 def topic(backend: Kafka) -> str:
     """A topic that takes 10,000 bytes at once."""
     name = new_name()
-    backend.admin.create([(name, 1, {**config.LOGGED, "max.message.bytes": "10000"})], 1)
+    backend.admin.create([(name, 1, {**topics.LOGGED, "max.message.bytes": "10000"})], 1)
     backend.admin.wait_until_led(name)
     return name
 
@@ -46,7 +46,7 @@ def test_what_is_too_large_is_refused_and_nothing_with_it_is_written(
     backend: Kafka, topic: str, transactions: Transactions
 ) -> None:
     other = new_name()
-    backend.admin.create([(other, 1, config.LOGGED)], 1)
+    backend.admin.create([(other, 1, topics.LOGGED)], 1)
     backend.admin.wait_until_led(other)
 
     assert transactions.write([record(other, 5), record(topic, 20_000)]) == {1}

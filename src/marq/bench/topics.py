@@ -58,7 +58,7 @@ class Stage:
     def rewind(self, queue: str) -> None:
         """Let the next reader begin at the first message again."""
         starts = self._kafka.admin.starts(queue, PARTITIONS)
-        self._kafka.admin.commit(f"marq.{queue}", queue, starts)
+        self._kafka.admin.commit(names.consumer_group(queue), queue, starts)
 
     # Markers.
 

@@ -50,6 +50,11 @@ def is_dead_letters(topic: str) -> bool:
     return topic.startswith("dlq.")
 
 
+def consumer_group(topic: str) -> str:
+    """The group whose offsets say how far a topic was polled."""
+    return f"marq.{topic}"
+
+
 def markers_partition(topic: str, partition: int, markers_partitions: int) -> int:
     """Where the markers of a source partition go: all of them to one place."""
     return (crc32(topic.encode()) + partition) % markers_partitions

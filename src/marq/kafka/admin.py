@@ -16,7 +16,11 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    ResourceType,
+)
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
@@ -38,9 +42,9 @@ class Admin:
     def __init__(self, settings: config.Config, timeout_s: float) -> None:
         self._settings = settings
         self._client = AdminClient(settings)
-        self._servers = settings["bootstrap.servers"]
+        self.servers = settings["bootstrap.servers"]
         self._timeout_s = timeout_s
-        self._offsets = Offsets(self._client, self._servers, timeout_s)
+        self._offsets = Offsets(self._client, self.servers, timeout_s)
 
     def brokers(self) -> int:
         """How many brokers answer for; `NotConnected` if none does."""
@@ -50,17 +54,26 @@ class Admin:
             if found:
                 return len(found)
             if time.monotonic() > until:
-                raise unreachable(self._servers)
+                raise unreachable(self.servers)
             time.sleep(0.05)  # one that has just come up may not know itself yet
 
     def create(self, topics: Iterable[tuple[str, int, dict[str, str]]], replicas: int) -> None:
         """Create topics (name, partitions, settings); those that are there stay as they are."""
+        # Of three copies two must be there before a record counts, whatever the cluster's default.
+        safe = {"min.insync.replicas": str((replicas + 1) // 2)}
         new = [
-            NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=settings)
+            NewTopic(name, partitions, replicas, config={**safe, **settings})
             for name, partitions, settings in topics
         ]
         for future in self._client.create_topics(new, request_timeout=self._timeout_s).values():
             self._settle(future, KafkaError.TOPIC_ALREADY_EXISTS)
+
+    def settings(self, topic: str) -> dict[str, str]:
+        """What the topic is set to, by itself or by the cluster's defaults."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        futures = self._client.describe_configs([resource], request_timeout=self._timeout_s)
+        found = self._settle(futures[resource])
+        return {name: entry.value for name, entry in found.items()}
 
     def topics(self) -> list[str]:
         """The names of all topics."""
@@ -144,7 +157,7 @@ class Admin:
             if all(name in found and _is_led(found[name]) for name in topics):
                 return
             if time.monotonic() > until:
-                raise unreachable(self._servers)
+                raise unreachable(self.servers)
             time.sleep(0.05)
 
     def commit(self, group: str, topic: str, offsets: list[int]) -> None:
@@ -187,7 +200,7 @@ class Admin:
                 if code == KafkaError.GROUP_ID_NOT_FOUND:
                     return
                 if code != KafkaError.NON_EMPTY_GROUP or time.monotonic() > until:
-                    raise refusal(error, self._servers) from None
+                    raise refusal(error, self.servers) from None
             time.sleep(0.1)
 
     def _ask_coordinator(self, call: Callable[[], T]) -> T:
@@ -202,7 +215,7 @@ class Admin:
                     raise
             except KafkaException as error:
                 if error.args[0].code() not in LEADERLESS or time.monotonic() > until:
-                    raise refusal(error, self._servers) from None
+                    raise refusal(error, self.servers) from None
             time.sleep(0.05)
 
     def _settle(self, future: Future[Any], *harmless: int) -> Any:
@@ -210,17 +223,17 @@ class Admin:
             return self._ask(lambda: future.result(self._timeout_s))
         except KafkaException as error:
             if error.args[0].code() not in harmless:
-                raise refusal(error, self._servers) from None
+                raise refusal(error, self.servers) from None
             return None
 
     def _ask(self, call: Callable[[], T]) -> T:
         try:
             return call()
         except TimeoutError:
-            raise unreachable(self._servers) from None
+            raise unreachable(self.servers) from None
         except KafkaException as error:
             if error.args[0].code() in AWAY:
-                raise unreachable(self._servers) from None
+                raise unreachable(self.servers) from None
             raise
 
 

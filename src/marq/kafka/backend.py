@@ -19,7 +19,7 @@ from marq.core.redelivery import AHEAD_MS, STRAIGHT_MS
 from marq.core.sending import Message
 from marq.core.stored import ANY_PARTITION, Outgoing, Stored
 from marq.errors import ConfigError, NotConnected
-from marq.kafka import config, counts, dead_letters
+from marq.kafka import config, counts, dead_letters, topics
 from marq.kafka.admin import Admin
 from marq.kafka.catalog_log import CatalogLog
 from marq.kafka.clients import warm_producer
@@ -35,7 +35,6 @@ from marq.message import Sent, Stats
 from marq.receipt import Receipt
 from marq.settings import Settings
 
-MARKERS_PARTITIONS = 4
 _LINGER_MS, _MARKER_LINGER_MS = 5, 1
 
 
@@ -50,7 +49,7 @@ class Kafka:
         self.admin = Admin(self._common, self._timeout_s)
         self._replicas = min(3, self.admin.brokers())
         self._lock = threading.RLock()
-        self._markers_partitions = self._lay_out()
+        self._markers_partitions = topics.lay_out(self.admin, self._replicas)
         self.reader = Reader(config.reader(servers, self._extra), self.admin, self._timeout_s)
         self._stats = StatsReader(config.reader(servers, self._extra), self._timeout_s)
         self.catalog_log = CatalogLog(
@@ -65,24 +64,6 @@ class Kafka:
         self.sequence = count(1)
         """Numbers the claims of this process."""
         self._random = random.Random()
-
-    def _lay_out(self) -> int:
-        """Create marq's own topics where they are missing; the number of markers partitions is
-        what the first one made it, for good."""
-        found = self.admin.describe(names.MARKERS)
-        if found is None or self.admin.describe(names.STATS) is None:
-            own = {
-                names.CATALOG: (1, config.LOGGED),
-                names.MARKERS: (MARKERS_PARTITIONS, config.LOGGED),
-                names.DELAYED: (MARKERS_PARTITIONS, config.LOGGED),
-                names.STATS: (1, config.COMPACTED),
-            }
-            self.admin.create(((name, *terms) for name, terms in own.items()), self._replicas)
-            self.admin.wait_until_led(*own)
-            found = self.admin.describe_new(names.MARKERS)
-        if found is None:
-            raise NotConnected(f"the cluster at {self._servers} did not create {names.MARKERS}")
-        return found[1]
 
     @property
     def sender(self) -> Sender:
@@ -123,43 +104,15 @@ class Kafka:
         before = self.catalog_log.read()
         is_new = before.queue(name) is None
         if definition is not None and is_new:
-            self._create_topic(name, definition)
+            topics.create_queue(self.admin, name, definition.partitions, self._replicas)
             # What was parked for an earlier queue of this name is not for this one.
             definition = replace(definition, purged=self._ends(names.DELAYED))
         won = self.catalog_log.append(before.change(name, definition))
         if won and definition is None:
             self.close_pump(name)
             self.admin.delete(name)
-            self.admin.forget_group(_group(name))
+            self.admin.forget_group(names.consumer_group(name))
         return won
-
-    def _create_topic(self, name: str, definition: QueueDefinition) -> None:
-        """Topic and start offsets first, catalog last: who sees the queue can use it. A crash in
-        between leaves an empty topic that the next creation takes over."""
-        letters = names.dead_letters(name)
-        self.admin.create(
-            [(name, definition.partitions, config.LOGGED), (letters, 1, config.LOGGED)],
-            self._replicas,
-        )
-        self.admin.wait_until_led(name, letters)
-        found = self.admin.describe_new(name)
-        if found is None:
-            raise NotConnected(f"the cluster at {self._servers} did not create topic {name!r}")
-        if (there := found[1]) != definition.partitions:
-            raise ConfigError(
-                f"topic {name!r} exists with {there} partitions, not {definition.partitions}: "
-                f"say partitions={there}, or choose another name"
-            )
-        self._commit_start(name, found[1])
-        self._commit_start(letters, 1)
-
-    def _commit_start(self, topic: str, partitions: int) -> None:
-        committed = self.admin.committed(_group(topic), topic, partitions)
-        starts = self.admin.starts(topic, partitions)
-        ends = self.admin.ends(topic, partitions)
-        # Offsets beyond the end are those of a deleted queue of this name.
-        if not all(s <= at <= e for s, at, e in zip(starts, committed, ends, strict=True)):
-            self.admin.commit(_group(topic), topic, starts)
 
     def purge(self, name: str) -> None:
         while True:
@@ -240,7 +193,7 @@ class Kafka:
             self.sender.send,
             self._random.random,
         )
-        settings = config.group_consumer(self._servers, _group(queue), self._extra)
+        settings = config.group_consumer(self._servers, names.consumer_group(queue), self._extra)
         topic = QueueTopic(queue, self.admin, self.reader, self._markers_partitions)
         pump = Pump(topic, settings, markers, inbox, self.sequence)
         pump.start()
@@ -290,7 +243,3 @@ class Kafka:
         if self._sender is not None:
             self._sender.close()
         self._stats.close()
-
-
-def _group(queue: str) -> str:
-    return f"marq.{queue}"

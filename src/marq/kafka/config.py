@@ -81,9 +81,3 @@ def reader(servers: str, extra: Config) -> Config:
         "isolation.level": "read_committed",
         "auto.offset.reset": "error",
     }
-
-
-# Topics are never emptied by time: act trims what nobody needs any more.
-KEPT: dict[str, str] = {"retention.ms": "-1", "cleanup.policy": "delete"}
-COMPACTED: dict[str, str] = {"cleanup.policy": "compact", "segment.ms": "600000"}
-LOGGED: dict[str, str] = {**KEPT, "message.timestamp.type": "LogAppendTime"}

@@ -58,7 +58,7 @@ def look(kafka: Kafka, topic: str, states: list[State]) -> Look:
             if source_id == topic_id:
                 ever[number] = runs.runs
     starts = kafka.admin.starts(topic, partitions)
-    committed = kafka.admin.committed(f"marq.{topic}", topic, partitions)
+    committed = kafka.admin.committed(names.consumer_group(topic), topic, partitions)
     purged = kafka.definition(topic).purged
     voided = [purged.get(f"{topic}:{number}", 0) for number in range(partitions)]
     return Look(

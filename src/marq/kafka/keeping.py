@@ -190,7 +190,7 @@ class Keeping:
             definition = catalog.queue(queue)
             if definition is None:
                 continue
-            group = f"marq.{queue}"
+            group = names.consumer_group(queue)
             try:
                 offsets = self._admin.committed(group, queue, definition.partitions)
                 if all(offset >= 0 for offset in offsets):

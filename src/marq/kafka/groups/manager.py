@@ -16,7 +16,7 @@ from marq.groups.names import GroupNames
 from marq.groups.protocol import proxy_hold
 from marq.groups.records import ConfigRecord, StepDown
 from marq.groups.table import Table
-from marq.kafka import config
+from marq.kafka import topics
 from marq.kafka.groups.clients import LARGEST, Cluster
 from marq.kafka.groups.log import GroupLog, now_ms
 from marq.kafka.groups.performer import fence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from marq.kafka.backend import Kafka
 
 _COMPACTED = {"cleanup.policy": "compact"}
-_DATA = {**config.KEPT, "max.message.bytes": str(LARGEST)}
+_DATA = {**topics.KEPT, **topics.TRIMMED, "max.message.bytes": str(LARGEST)}
 
 
 class Manager:
@@ -104,11 +104,11 @@ class Manager:
                 f"a static group has the queue's partitions: queue {names.queue!r} has "
                 f"{partitions}, not {wanted.max_members}"
             )
-        topics = [(names.control, 1, config.LOGGED), (names.leases, 1, _COMPACTED)]
+        own = [(names.control, 1, topics.LOGGED), (names.leases, 1, _COMPACTED)]
         if wanted.kind == "elastic":
-            topics.append((names.base, wanted.max_members, _DATA))
-        self._kafka.admin.create(topics, self.cluster.replicas)
-        self._kafka.admin.wait_until_led(*(name for name, _, _ in topics))
+            own.append((names.base, wanted.max_members, _DATA))
+        self._kafka.admin.create(own, self.cluster.replicas)
+        self._kafka.admin.wait_until_led(*(name for name, _, _ in own))
 
     def _sources(self, names: GroupNames) -> list[int]:
         partitions = self._kafka.definition(names.queue).partitions
