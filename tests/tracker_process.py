@@ -17,9 +17,17 @@ from typing import Self
 import psutil  # type: ignore[import-untyped]
 from prometheus_client.parser import text_string_to_metric_families
 
+from marq.cli import tracker
 from marq.embedded import ports, tether
 
 READY_S = 120.0
+COMMAND = (sys.executable, "-m", "marq.cli", "tracker")
+SUBMITTED = (
+    str(Path(sys.executable).with_name("spark-submit")),
+    "--master",
+    "local[2]",
+    tracker.__file__,
+)
 _KEEPS_TIME = "the tracker keeps time"
 
 
@@ -32,11 +40,12 @@ class TrackerProcess:
         checkpoint: Path,
         environment: Mapping[str, str] | None = None,
         options: Sequence[str] = (),
+        command: Sequence[str] = COMMAND,
     ) -> None:
         (self._port,) = ports.choose(1, random.Random())
         where = ["--url", f"kafka://{servers}", "--checkpoint", str(checkpoint)]
         own = [*where, "--metrics-port", str(self._port), *options]
-        self._command = [sys.executable, "-m", "marq.cli", "tracker", *own]
+        self._command = [*command, *own]
         self._environment = dict(environment or {})
         self.log = checkpoint.with_suffix(".log")
         self._lines: list[str] = []
@@ -49,8 +58,8 @@ class TrackerProcess:
             [sys.executable, tether.__file__, str(os.getpid()), *self._command],
             env={**os.environ, **self._environment},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
         )
@@ -58,8 +67,8 @@ class TrackerProcess:
         self._listener.start()
 
     def _listen(self, process: subprocess.Popen[str]) -> None:
-        assert process.stderr is not None
-        with self.log.open("a") as file, process.stderr as lines:
+        assert process.stdout is not None
+        with self.log.open("a") as file, process.stdout as lines:
             for line in lines:
                 file.write(line)
                 file.flush()

@@ -1,8 +1,10 @@
-"""A whole runtime that goes down and comes back, and topics that do not grow."""
+"""Whole runtimes: one that goes down and comes back, one whose tracker spark-submit started; and
+topics that do not grow."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +18,7 @@ from marq.core import names
 from marq.kafka.backend import Kafka
 from tests.e2e.kafka_process import eventually
 from tests.e2e.tracker_scene import PATIENCE_S
+from tests.tracker_process import SUBMITTED, TrackerProcess
 
 pytestmark = [
     pytest.mark.java,
@@ -33,8 +36,8 @@ def directory(tmp_path: Path) -> Iterator[Path]:
     embedded.stop(tmp_path / "runtime")
 
 
-def connected(directory: Path) -> marq.Broker:
-    runtime = embedded.start(directory, parent=os.getpid())
+def connected(directory: Path, tracker: bool = True) -> marq.Broker:
+    runtime = embedded.start(directory, tracker=tracker, parent=os.getpid())
     return marq.connect(f"kafka://{runtime.bootstrap_servers}")
 
 
@@ -91,3 +94,22 @@ def test_after_all_was_down_what_is_open_comes_back_and_the_rest_is_trimmed(
 
         assert eventually(trimmed, PATIENCE_S), "a topic was not trimmed"
         assert jobs.receive(1, "1s") == []
+
+
+def test_a_tracker_started_by_spark_submit_keeps_time(directory: Path, tmp_path: Path) -> None:
+    with connected(directory, tracker=False) as broker:
+        jobs = broker.queue("jobs", lease="2s")
+        sent = jobs.send(b"x")
+        taken(jobs, 1)
+        servers = embedded.status(directory).bootstrap_servers
+
+        python = {"PYSPARK_PYTHON": sys.executable}  # spark-submit looks for one by itself
+        with TrackerProcess(servers, tmp_path / "spark", python, command=SUBMITTED) as tracker:
+            tracker.wait_until_ready()
+            (again,) = taken(jobs, 1)
+            again.ack().result(30)
+            tracker.stop()
+            said = tracker.log.read_text()
+
+    assert (again.message_id, again.attempt) == (sent.message_id, 2)
+    assert "ClassNotFoundException" not in said

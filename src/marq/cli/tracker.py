@@ -29,8 +29,11 @@ _END_S = 20.0
 def tracker(
     url: Annotated[str, typer.Option("--url", help="kafka://host:9092,…")],
     master: Annotated[
-        str, typer.Option("--master", help="Spark's master, such as spark://host:7077")
-    ] = "local[2]",
+        str,
+        typer.Option(
+            "--master", help="Spark's master, such as spark://host:7077; default: local[2]"
+        ),
+    ] = "",
     checkpoint: Annotated[
         Path | None,
         typer.Option("--checkpoint", help="where Spark keeps its state; lost, it is built anew"),

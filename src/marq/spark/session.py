@@ -16,6 +16,8 @@ _FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 
+_SQL_METRICS = "org.apache.spark.sql.execution.ui.SQLAppStatusListener"
+
 # Hadoop runs chmod for every file it makes, several in a batch: the quick way to start a process.
 _JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djdk.lang.Process.launchMechanism=VFORK"
 
@@ -24,6 +26,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.scheduler.mode": "FAIR",
+    "spark.scheduler.allocation.file": str(Path(__file__).with_name("pools.xml")),
     # A state call costs little, a task some milliseconds: no more tasks than cores.
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.adaptive.enabled": "false",
@@ -62,27 +65,51 @@ SETTINGS: Mapping[str, str] = {
 }
 
 
+LOCAL = "local[2]"
+
+
 def start(master: str, name: str, local_dir: Path, more: Mapping[str, str]) -> SparkSession:
-    """A session on this master; `more` wins over what is set here."""
+    """A session on this master; `more` wins over what is set here.
+
+    No master: the one spark-submit was given, else this machine.
+    """
     # Executors run the very Python that this is: the same path on every node, unless
     # PYSPARK_PYTHON or spark.pyspark.python names another.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(master).appName(name)
-    settings = {
-        **SETTINGS,
-        **(_alone(local_dir) if master.startswith("local") else {}),
-        "spark.jars": ",".join(str(jar) for jar in jars.resolve("spark")),
-        **more,
-    }
-    for key, value in settings.items():
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    needed = [str(jar) for jar in jars.resolve("spark")]
+    settings = {**SETTINGS, **_place(master, submitted, local_dir)}
+    if not submitted:
+        settings["spark.jars"] = ",".join(needed)
+    builder = SparkSession.builder.appName(name)
+    for key, value in {**settings, **more}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    if submitted:
+        _bring(session, needed)
+    return session
+
+
+def _bring(session: SparkSession, needed: list[str]) -> None:
+    """Give a JVM that ran already the jars it was started without."""
+    for jar in needed:
+        session.sql(f"ADD JAR '{jar}'")
+    # It looks for their metrics elsewhere, in vain, and writes pages about it at every batch.
+    log4j = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    log4j.core.config.Configurator.setLevel(_SQL_METRICS, log4j.Level.ERROR)
+
+
+def _place(master: str, submitted: bool, local_dir: Path) -> dict[str, str]:
+    """Where it runs. What goes for this machine only is left away where others take part: executors
+    elsewhere must reach the driver, and have disks of their own for what is not shared."""
+    if submitted and not master:
+        return {}
+    master = master or LOCAL
+    return {"spark.master": master, **(_alone(local_dir) if master.startswith("local") else {})}
 
 
 def _alone(local_dir: Path) -> dict[str, str]:
-    """What goes for this machine only: executors elsewhere must reach the driver, and have disks
-    of their own for what is not shared."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return {
         "spark.local.dir": str(local_dir),

@@ -57,7 +57,8 @@ class Options:
 
     servers: str
     checkpoint: Path
-    master: str = "local[2]"
+    master: str = ""
+    """None: this machine, or the one spark-submit was given."""
     tick_s: float = 0.1
     metrics_port: int = 0
     """0: no metrics."""
