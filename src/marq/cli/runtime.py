@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console, Group
@@ -16,14 +17,17 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from marq import embedded
+from marq import embedded, settings
 from marq.cli.errors import clear_errors
 from marq.embedded import control, files, foreground, layout
 from marq.embedded.state import State
 from marq.embedded.supervisor import Report
 
 Data = Annotated[
-    Path | None, typer.Option("--data", help="directory of the runtime; default: the user's own")
+    Path | None,
+    typer.Option(
+        "--data", help="directory of the runtime; default: that of the setting url, or the user's"
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 
@@ -40,6 +44,7 @@ def up(
 ) -> None:
     """Run Kafka and the tracker on this machine, or join the runtime that runs already."""
     with clear_errors():
+        data = _directory(data)
         wanted = layout.wanted(brokers, port, tracker)
         if detach:
             _tell(embedded.start(data, brokers, port, tracker=tracker), as_json)
@@ -50,18 +55,24 @@ def up(
 def down(data: Data = None) -> None:
     """Stop the runtime; its data stays."""
     with clear_errors():
-        stopped = embedded.stop(data)
+        stopped = embedded.stop(_directory(data))
         typer.echo("stopped" if stopped else "nothing was running")
 
 
 def status(data: Data = None, as_json: Json = False) -> None:
     """Show what runs."""
     with clear_errors():
-        found = embedded.status(data)
+        found = embedded.status(_directory(data))
         if as_json:
             typer.echo(found.to_json())
         else:
             Console().print(_status_view(found))
+
+
+def _directory(data: Path | None) -> Path | None:
+    """What was named, else where `marq.connect()` looks: MARQ_URL=embedded:///dir names it too."""
+    url = urlsplit(settings.load().url)
+    return data or (Path(url.path) if url.scheme == "embedded" and url.path else None)
 
 
 def _up_here(home: files.Home, wanted: layout.Wanted, as_json: bool) -> None:
