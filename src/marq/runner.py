@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -10,6 +11,7 @@ from itertools import count
 
 from marq.backend import Backend, Handing, Inbox
 from marq.core.duration import text
+from marq.errors import NotConnected
 from marq.gate import Gate
 from marq.handler import Handler
 from marq.job import Deliveries, Job, give_back, settle
@@ -225,15 +227,25 @@ class Runner:
                 self._changed.notify_all()
 
     def _run_suspects(self, hand: int) -> None:
-        """Each may have killed its process: it runs alone, so that it takes nobody with it."""
+        """Each may have killed its process: it runs alone, so that it takes nobody with it.
+
+        Nor what others have done: that is in the log before it runs, and what it has done itself
+        before others begin. Else an ack that dies with the process would count as an attempt more.
+        """
         if not self._gate.close(self._lease_s(), self._stopping.is_set):
             return
         try:
             for _ in range(self._inbox.suspects()):
                 if self._goes_on(hand):
+                    self._write_down()
                     self._run_suspect(hand)
+            self._write_down()
         finally:
             self._gate.open()
+
+    def _write_down(self) -> None:
+        with contextlib.suppress(NotConnected):  # no broker takes it now: not for ever
+            self._backend.flush(self._lease_s())
 
     def _run_suspect(self, hand: int) -> None:
         jobs = self._begin(hand, self._handing_alone, 1, 0)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 import marq
 from marq.core import header, sending
 from marq.core.header import Meta
+from marq.kafka import markers
 from tests.conformance.world import World
 
 
@@ -105,6 +106,33 @@ def test_two_suspects_run_one_after_the_other(world: World) -> None:
         journal.wait_for(world, 2)
 
     assert journal.beside("1") == journal.beside("2") == []
+
+
+def test_no_ack_is_on_its_way_while_a_suspect_runs_nor_the_suspect_s_own_when_others_begin(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(markers, "FLUSH_S", 0.5)  # acks gather for as long
+    orders = world.queue()
+    acks: dict[str, marq.Receipt[None]] = {}
+    on_their_way: list[tuple[str, str]] = []
+    seen: SimpleQueue[str] = SimpleQueue()
+
+    @orders.handler(concurrency=1)
+    def handle(payload: str, delivery: marq.Delivery[str]) -> None:
+        for other, ack in list(acks.items()):
+            if "suspect" in payload + other and not ack.done():
+                on_their_way.append((payload, other))
+        acks[payload] = delivery.ack()
+        seen.put(payload)
+
+    with world.broker.worker(orders):
+        for round_number in range(3):
+            orders.send(f"order {round_number}")
+            send_suspect(orders, f"suspect {round_number}")
+        for _ in range(6):
+            seen.get(timeout=world.patience_s)
+
+    assert on_their_way == []
 
 
 def test_a_suspect_does_not_wait_for_others_longer_than_a_lease(world: World) -> None:
