@@ -117,8 +117,8 @@ class WorkerProcess:
 
     @property
     def died(self) -> bool:
-        """Whether it was killed."""
-        return self._process.poll() == -signal.SIGKILL
+        """Whether it ended amid its work: killed, or by a message."""
+        return bool(self._process.poll())
 
     def freeze(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
