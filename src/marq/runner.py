@@ -237,7 +237,6 @@ class Runner:
         try:
             for _ in range(self._inbox.suspects()):
                 if self._goes_on(hand):
-                    self._write_down()
                     self._run_suspect(hand)
             self._write_down()
         finally:
@@ -249,6 +248,7 @@ class Runner:
 
     def _run_suspect(self, hand: int) -> None:
         jobs = self._begin(hand, self._handing_alone, 1, 0)
+        self._write_down()
         self._handle(jobs)
         with self._changed:
             self._changed.wait_for(lambda: not self._jobs.intersection(jobs))

@@ -145,3 +145,30 @@ def test_a_producer_that_lost_its_place_is_replaced_and_loses_no_record(rig: Rig
         done.wait(0.01)
     assert len(rig.made) == 2
     assert [value for value, _ in rig.made[1].records] == [b"1", b"2", b"3"]
+
+
+def test_a_flush_waits_for_what_was_written_before_it_and_for_nothing_else(rig: Rig) -> None:
+    rig.write(b"before")
+    assert not rig.producer.flush(0.01)
+
+    found: list[bool] = []
+    flush = threading.Thread(target=lambda: found.append(rig.producer.flush(30)))
+    flush.start()
+    while not rig.producer._reported._waiters:  # type: ignore[attr-defined]
+        pass
+    rig.write(b"after")
+    rig.made[0].answer(None, Written(1_234))
+    flush.join(30)
+
+    assert found == [True]
+    assert [value for value, _ in rig.made[0].records] == [b"after"]
+
+
+def test_a_flush_waits_for_what_has_to_be_sent_again(rig: Rig) -> None:
+    rig.write()
+
+    rig.made[0].answer(KafkaError(KafkaError._MSG_TIMED_OUT))
+    assert not rig.producer.flush(0.01)
+    rig.made[0].answer(None, Written(1_234))
+
+    assert rig.producer.flush(0)

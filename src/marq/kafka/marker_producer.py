@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any, NamedTuple
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Producer
@@ -59,13 +60,29 @@ class MarkerProducer:
         self._replaced: list[Producer] = []
         """Of no more use, but not all of their records are reported."""
         self._replacing = threading.Lock()
+        self._numbers = count()
+        self._open: set[int] = set()
+        """Records whose outcome is not known yet."""
+        self._reported = threading.Condition()
         self._closing = False
         self._reporter = threading.Thread(target=self._poll, name="marq-markers", daemon=True)
         self._reporter.start()
 
     def write(self, partition: int, value: bytes, report: Report, again: bool) -> None:
         """Append a record; `again`: until its outcome is known."""
-        self._produce(partition, value, report, again, None)
+        with self._reported:
+            number = next(self._numbers)
+            self._open.add(number)
+
+        def reported(taken: Taken | None) -> None:
+            try:
+                report(taken)
+            finally:
+                with self._reported:
+                    self._open.discard(number)
+                    self._reported.notify_all()
+
+        self._produce(partition, value, reported, again, None)
 
     def _produce(
         self, partition: int, value: bytes, report: Report, again: bool, first_ms: int | None
@@ -123,8 +140,14 @@ class MarkerProducer:
                     self._replaced.remove(old)
 
     def flush(self, timeout_s: float | None) -> bool:
-        """Wait until all is written; False if it did not get so far in time."""
-        return self._producer.flush(-1 if timeout_s is None else timeout_s) == 0
+        """Wait until all that was to be written by now is; False if it did not get so far in time.
+
+        Not by the producer's own flush: that looks every 10 ms, for its reports are heard by
+        another thread, and waits for what others write meanwhile, too.
+        """
+        with self._reported:
+            asked = frozenset(self._open)
+            return self._reported.wait_for(lambda: asked.isdisjoint(self._open), timeout_s)
 
     def close(self) -> None:
         self._closing = True
