@@ -245,3 +245,24 @@ def test_a_queue_goes_on_where_it_was_when_its_broker_is_gone(world: World) -> N
 
     assert len(world.take(again)) == 1
     assert world.is_quiet(again)
+
+
+@pytest.mark.parametrize("wait", ["0s", "50ms"])
+def test_whoever_looks_in_now_and_then_gets_what_comes_in_meanwhile(
+    world: World, wait: str
+) -> None:
+    orders = world.queue()
+    assert orders.receive(1, wait) == []
+    found: list[str] = []
+
+    def look() -> bool:
+        before = len(found)
+        found.extend(delivery.payload for delivery in orders.receive(10, wait))
+        world.let_pass("1100ms")  # so long that fetching is put off
+        return len(found) > before
+
+    for number in range(3):
+        orders.send(str(number))
+        world.wait_until(look)
+
+    assert found == ["0", "1", "2"]

@@ -15,7 +15,7 @@ class Inbox(SimpleNamespace):
     """What prefetching looks at."""
 
     wanted = waiting = taken = open = 0
-    starved = False
+    starved = missed = False
 
 
 @pytest.fixture
@@ -88,3 +88,13 @@ def test_large_messages_are_bounded_by_their_bytes(clock: Any) -> None:
     inbox.taken = 1_000
 
     assert room(inbox, ahead) == 2
+
+
+def test_one_message_is_fetched_for_whoever_went_away_with_nothing(clock: Any) -> None:
+    inbox = Inbox()
+
+    inbox.missed = True
+    assert room(inbox, Prefetch(lambda: inbox.open)) == 1
+
+    inbox.waiting = 1
+    assert room(inbox, Prefetch(lambda: inbox.open)) == 0

@@ -54,6 +54,9 @@ class KafkaInbox:
         self.takers = 0
         self.wanted = 0
         """Messages asked for by those who wait."""
+        self.missed = False
+        """Whether the last to ask went away with nothing. One message is fetched for whoever asks
+        next: those who look in only now and then would always come before a fetch is through."""
         self._taken = 0
         self.starved = False
         """Whether someone waited for messages since the pump looked last."""
@@ -141,6 +144,7 @@ class KafkaInbox:
             raise self.failure
         left = until - time.monotonic()
         if left <= 0 or self.closed or self._must_make_way(handing):
+            self.missed = left <= 0
             return False
         self.starved = True
         left = min(left, _LOOK_S)  # paused, resumed, deleted: the catalog tells, nobody wakes us
@@ -191,6 +195,7 @@ class KafkaInbox:
         if found or begun:
             self._taken += len(begun) + len(found)
             self.taken_at = time.monotonic()
+            self.missed = False
         return found, begun
 
     def _slice(self, limit: int, terms: Terms, handing: Handing) -> list[Delivery[Any]]:

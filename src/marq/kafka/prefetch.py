@@ -35,7 +35,7 @@ class Prefetch:
     def room(self, inbox: KafkaInbox, in_flight: int) -> int:
         """How many more messages to poll now."""
         self._adapt(inbox)
-        wanted = min(max(self._limit, inbox.wanted), self._most)
+        wanted = min(max(self._limit, inbox.wanted, inbox.missed), self._most)
         return min(BATCH, wanted - inbox.waiting - in_flight)
 
     def polled(self, batch: list[Any]) -> None:
