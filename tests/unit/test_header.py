@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marq.core import header
-from marq.core.header import HISTORY, NAME, PLAIN, REASON_CHARS, Meta, Past
+from marq.core.header import HISTORY, NAME, PLAIN, Meta, Past
+from marq.core.reason import REASON_CHARS
 from marq.core.wire import Writer
 from marq.errors import MalformedMarker
 

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from marq.core.marker import Parked
+from marq.core.reason import cleaned
 from marq.core.wire import Reader, Writer
 from marq.errors import MalformedMarker
 
@@ -19,7 +20,6 @@ NAME = "marq"
 VERSION = 1
 HISTORY = 10
 """Past attempts a message remembers."""
-REASON_CHARS = 300
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -150,7 +150,7 @@ def join(meta: Meta, headers: Headers) -> Headers:
 
 def remember(history: tuple[Past, ...], *more: Past) -> tuple[Past, ...]:
     """The history with more attempts; the oldest give way, reasons are cut."""
-    cut = (Past(each.attempt, each.at_ms, each.worker, each.reason[:REASON_CHARS]) for each in more)
+    cut = (Past(each.attempt, each.at_ms, each.worker, cleaned(each.reason)) for each in more)
     return (*history, *cut)[-HISTORY:]
 
 
