@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Coroutine
 from typing import Any
 
+from marq import threads
 from marq.job import Job
 
 _CLOSE_S = 5
@@ -15,12 +15,9 @@ _CLOSE_S = 5
 class Loop:
     """One event loop in a thread, for all async handlers of a queue."""
 
-    def __init__(self) -> None:
+    def __init__(self, failed: threads.Failed) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="marq-loop", daemon=True
-        )
-        self._thread.start()
+        self._thread = threads.start(self._loop.run_forever, "marq-loop", failed)
 
     def submit(self, job: Job, running: Coroutine[Any, Any, None]) -> None:
         """Start it; the job can be interrupted from now on."""

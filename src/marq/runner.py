@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 
+from marq import threads
 from marq.backend import Backend, Handing, Inbox
 from marq.core.duration import text
 from marq.errors import NotConnected
@@ -16,8 +17,6 @@ from marq.gate import Gate
 from marq.handler import Handler
 from marq.job import Deliveries, Job, give_back, settle
 from marq.loop import Loop
-
-log = logging.getLogger("marq.worker")
 
 BATCH = 500
 """Messages a batch handler is handed at most."""
@@ -42,7 +41,7 @@ class Runner:
         self._inbox = inbox
         self._handler = handler
         self._gate = gate
-        self._loop = Loop() if handler.is_async else None
+        self._loop = Loop(self._fail) if handler.is_async else None
         self._most = 1 if handler.is_async else handler.concurrency
         at_once = None if handler.is_async or handler.batch else 1
         common = {"kept_alive": True, "wanted": handler.wanted}
@@ -57,10 +56,9 @@ class Runner:
         self._quiet_since: dict[int, int] | None = None
         self._numbers = count()
         self._stopping = threading.Event()
-        self._watch = threading.Thread(target=self._watch_over, name=f"marq-{name}", daemon=True)
 
     def start(self) -> None:
-        self._watch.start()
+        threads.start(self._watch_over, f"marq-{self.name}", self._fail)
         self._add_hand()
 
     def idle(self) -> bool:
@@ -107,6 +105,11 @@ class Runner:
             while not true() and time.monotonic() < until:
                 self._changed.wait(_LOOK_S)  # not told of every change: that would need a lock
 
+    def _fail(self, error: BaseException) -> None:
+        """One of its threads has died: take no more; whoever waits for the worker is told."""
+        self.failure = error
+        self._stopping.set()
+
     def raise_failure(self) -> None:
         if self.failure is not None:
             raise self.failure
@@ -119,9 +122,7 @@ class Runner:
                 return
             number = next(self._numbers)
             self._rounds[number] = 0
-        name = f"marq-{self.name}-{number}"
-        # A daemon: a handler that hangs must not keep the process.
-        threading.Thread(target=self._work, args=(number,), name=name, daemon=True).start()
+        threads.start(partial(self._work, number), f"marq-{self.name}-{number}", self._fail)
 
     def _work(self, hand: int) -> None:
         try:
@@ -133,10 +134,6 @@ class Runner:
                         self._gate.leave()
                 else:
                     self._rounds[hand] += 1
-        except BaseException as error:  # shown by whoever waits for the worker
-            log.error("worker failed", extra={"queue": self.name}, exc_info=error)
-            self.failure = error
-            self._stopping.set()
         finally:
             with self._changed:
                 self._rounds.pop(hand, None)

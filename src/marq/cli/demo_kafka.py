@@ -6,6 +6,7 @@ import os
 import tempfile
 import threading
 import time
+from _thread import interrupt_main
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 from rich.table import Table
 
 import marq
-from marq import embedded
+from marq import embedded, threads
 from marq.cli.demo_handled import FILE, POISON, Handled
 from marq.cli.demo_stage import say, title
 from marq.cli.demo_workers import PATIENCE_S, PROCESSES, Workers, wait_until
@@ -120,7 +121,7 @@ class Reminder:
         self._sent = self._queue.send(b"call back", delay=DELAY)
         self._late = timedelta()
         self._arrived = threading.Event()
-        threading.Thread(target=self._wait, daemon=True).start()
+        threads.start(self._wait, "marq-demo-reminder", lambda error: interrupt_main())
         say(f"sent {self._sent.message_id} with delay={DELAY!r}")
 
     def _wait(self) -> None:

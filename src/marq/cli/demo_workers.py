@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import psutil  # type: ignore[import-untyped]
 
+from marq import threads
 from marq.cli.demo_stage import say
 from marq.errors import RuntimeFailed
 
@@ -31,7 +32,7 @@ class Workers:
             [sys.executable, "-m", "marq.cli", *command],
             env={**os.environ, "MARQ_URL": url}, cwd=directory, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
-        threading.Thread(target=self._repeat, daemon=True).start()
+        threads.start(self._repeat, "marq-demo-workers", lambda error: self._process.kill())
 
     def _repeat(self) -> None:
         for line in self._process.stderr or ():

@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import queue
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
+from marq import threads
 from marq.cli.changes import Watched
 from marq.cli.seats import NEVER, Changed, Ended, Event, Seat, Started, Stop
 
@@ -44,7 +45,8 @@ class Processes:
         """The exit code, after everything has ended."""
         with self._signals():
             if self._watched is not None:
-                threading.Thread(target=self._look, args=[self._watched], daemon=True).start()
+                look = partial(self._look, self._watched)
+                threads.start(look, "marq-reload", lambda error: self._events.put(Stop()))
             self._fill()
             while not self._stopping or any(seat.process for seat in self._seats):
                 self._act(self._next())

@@ -9,10 +9,12 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+
+from marq import threads
 
 Process = subprocess.Popen[bytes]
 NEVER = math.inf
@@ -89,8 +91,11 @@ class Seat:
         its.close()
         self.pid, self.since, self.due = self.process.pid, time.monotonic(), None
         self.working = self.retired = False
-        _thread(self._wait_for_start, self.process, self.line)
-        _thread(self._wait_for_end, self.process)
+        self._thread(partial(self._wait_for_start, self.process, self.line))
+        self._thread(partial(self._wait_for_end, self.process))
+
+    def _thread(self, run: Callable[[], None]) -> None:
+        threads.start(run, f"marq-seat-{self.number}", lambda error: self.report(Stop()))
 
     def _wait_for_start(self, process: Process, line: socket.socket) -> None:
         with contextlib.suppress(OSError, ValueError), line.makefile() as lines:
@@ -119,7 +124,3 @@ class Seat:
 
     def __str__(self) -> str:
         return f"worker process {self.number} (pid {self.pid})"
-
-
-def _thread(target: Callable[..., None], *args: object) -> None:
-    threading.Thread(target=target, args=args, daemon=True).start()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import threading
+import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from marq import settings
+from marq import settings, threads
 from marq.cli import logs
 from marq.cli.errors import clear_errors
 from marq.core.duration import milliseconds
@@ -105,7 +106,7 @@ def _run(found: Tracker) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    threading.Thread(target=_tell_when_ready, args=(found,), daemon=True).start()
+    threads.start(partial(_tell_when_ready, found), "marq-ready", lambda error: found.stop())
     try:
         found.run()
     except Superseded as superseded:
@@ -119,9 +120,12 @@ def _run(found: Tracker) -> None:
 
 def _end_at_last(code: int) -> None:
     """End the process in a while, however Spark stands: it may hang when it is stopped."""
-    timer = threading.Timer(_END_S, lambda: os._exit(code))
-    timer.daemon = True
-    timer.start()
+
+    def end() -> None:
+        time.sleep(_END_S)
+        os._exit(code)
+
+    threads.start(end, "marq-end", lambda error: os._exit(code))
 
 
 def _tell_when_ready(found: Tracker) -> None:

@@ -6,11 +6,11 @@ import json
 import os
 import signal
 import socket
-import threading
 from collections.abc import Callable
 
 import typer
 
+from marq import threads
 from marq.cli import logs, targets
 from marq.errors import ConfigError, QueueError
 from marq.testing.memory import Memory
@@ -37,7 +37,7 @@ class Parent:
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
-        threading.Thread(target=self._outlive, name="marq-parent", daemon=True).start()
+        threads.start(self._outlive, "marq-parent", lambda error: _stop())
 
     def tell(self, files: list[str]) -> None:
         """Say that this process works, and which files it is made of."""
@@ -46,4 +46,8 @@ class Parent:
     def _outlive(self) -> None:
         """A parent that is gone cannot stop us any more: stop in its place."""
         if not self._socket.recv(1):
-            os.kill(os.getpid(), signal.SIGTERM)
+            _stop()
+
+
+def _stop() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)

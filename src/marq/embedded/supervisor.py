@@ -14,7 +14,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
+from marq import threads
 from marq.embedded import children, files, tracker
 from marq.embedded.broker import Broker, Kit
 from marq.embedded.layout import Wanted
@@ -233,7 +235,10 @@ class Supervisor:
         self.events.put(Stop(f"process {parent.pid}, for which it was started, is gone"))
 
     def _thread(self, target: Callable[..., None], *args: object) -> None:
-        threading.Thread(target=target, args=args, daemon=True).start()
+        def died(error: BaseException) -> None:
+            self.events.put(Stop(f"a thread of its own died: {error}"))
+
+        threads.start(partial(target, *args), f"marq-{target.__name__.strip('_')}", died)
 
     def _stop_all(self) -> None:
         self.stopping.set()

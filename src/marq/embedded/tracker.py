@@ -9,11 +9,12 @@ import importlib.util
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from marq import threads
 from marq.embedded import children, jars
 from marq.embedded.files import Home
 
@@ -52,7 +53,10 @@ class Tracker:
         process = children.spawn(
             [*command, *options], environment(), subprocess.PIPE, self.home.path
         )
-        threading.Thread(target=self._listen, args=(process,), daemon=True).start()
+        # Unheard, it would stand still as soon as nobody reads what it prints: better it is
+        # started again.
+        listen = partial(self._listen, process)
+        threads.start(listen, "marq-tracker-log", lambda error: process.kill())
         return process
 
     def said(self) -> str:

@@ -24,6 +24,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from marq import threads
 from marq.core import claimed
 from marq.core.claimed import Runs
 from marq.core.marker import Claim, ClaimId, Source
@@ -85,7 +86,7 @@ class Pump:
         self._looked_at = time.monotonic()
         self._joined = threading.Event()
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name=f"marq-pump-{queue}", daemon=True)
+        self._thread = threads.make(self._run, f"marq-pump-{queue}", self._died)
 
     def start(self) -> None:
         self._thread.start()
@@ -117,10 +118,14 @@ class Pump:
             log.error("pump stopped", extra={"queue": self.queue, "error": str(error)})
             self._inbox.fail(error)
         except BaseException as error:
-            log.exception("pump failed", extra={"queue": self.queue})
-            self._inbox.fail(QueueError(f"receiving from {self.queue!r} failed: {error}"))
+            self._died(error)  # before leaving: that may take a while
+            raise
         finally:
             self._leave()
+
+    def _died(self, error: BaseException) -> None:
+        """Whoever takes messages is told."""
+        self._inbox.fail(QueueError(f"receiving from {self.queue!r} failed: {error}"))
 
     # Joining and leaving the group.
 
