@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from marq.cli import shown
+from marq.cli import plain, shown
 from marq.cli.options import Json, QueueName, Url, Yes, connected, dead_letters, sure
 from marq.cli.tally import Tally
 from marq.errors import QueueError
@@ -65,7 +66,7 @@ def _print(letter: shown.Value) -> None:
     history = letter.pop("history")
     for name, value in letter.items():
         shown_value = value if isinstance(value, str) else shown.line(value)
-        console.print(f"{name.replace('_', ' '):<12}{shown_value}", markup=False)
+        console.print(Text(f"{name.replace('_', ' '):<12}{plain.lines(shown_value)}"))
     table = Table("attempt", "ended at", "worker", "why", title="history", title_justify="left")
     for past in history:
         table.add_row(*(shown.cell(past[name]) for name in ("attempt", "at", "worker", "reason")))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import typer
 
+from marq.cli import plain
 from marq.errors import ConfigError, PayloadError, QueueError
 
 
@@ -16,6 +17,6 @@ def clear_errors() -> Iterator[None]:
     try:
         yield
     except QueueError as error:
-        typer.echo(f"marq: {error}", err=True)
+        typer.echo(f"marq: {plain.lines(str(error))}", err=True)
         wrong_use = isinstance(error, ConfigError | PayloadError)
         raise typer.Exit(2 if wrong_use else 1) from None

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 import marq
-from marq.cli import group_routing, shown
+from marq.cli import group_routing, plain, shown
 from marq.cli.options import Json, QueueName, Url, Yes, connected, duration, sure
 from marq.cli.signals import stop_asked
 from marq.errors import ConfigError
@@ -46,7 +46,8 @@ def list_all(url: Url = None, as_json: Json = False) -> None:
     table = Table("queue", "group", "kind", "partitions", "members")
     for each in found:
         members = ", ".join(each["members"]) or "-"
-        table.add_row(each["queue"], each["group"], each["kind"], str(each["max_members"]), members)
+        row = (each["queue"], each["group"], each["kind"], each["max_members"], members)
+        table.add_row(*map(plain.styled, row))
     Console().print(table)
 
 
@@ -65,18 +66,17 @@ def info(queue: QueueName, group: GroupName, url: Url = None, as_json: Json = Fa
     with connected(url) as broker:
         found = _existing(broker, queue, group).info()
     if as_json:
-        plain = {**asdict(found), "config": _plain(found.config), "warnings": found.warnings}
-        return typer.echo(shown.line(plain))
+        about = {**asdict(found), "config": _plain(found.config), "warnings": found.warnings}
+        return typer.echo(shown.line(about))
     title = f"group {group} of {queue}, version {found.version}"
     table = Table("member", "shall have", "has", "active", title=title, title_justify="left")
     for each in found.members:
-        table.add_row(
-            each.member, _numbers(each.partitions), _numbers(each.held), each.active or "nobody"
-        )
+        row = (each.member, _numbers(each.partitions), _numbers(each.held), each.active or "nobody")
+        table.add_row(*map(plain.styled, row))
     Console().print(table)
     typer.echo(f"waiting, by partition: {' '.join(map(str, found.waiting))}")
     for warning in found.warnings:
-        typer.echo(f"marq: {warning}", err=True)
+        typer.echo(f"marq: {plain.text(warning)}", err=True)
 
 
 def _numbers(partitions: tuple[int, ...]) -> str:
@@ -222,7 +222,7 @@ def members(queue: QueueName, group: GroupName, url: Url = None, as_json: Json =
     if as_json:
         return typer.echo(shown.line([{"member": m, "active": active.get(m)} for m in names]))
     for name in names:
-        typer.echo(f"{name}  {active.get(name, 'no active instance')}")
+        typer.echo(plain.text(f"{name}  {active.get(name, 'no active instance')}"))
 
 
 @app.command("step-down")

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
+
+from marq.cli import plain
 
 _FORMAT = "%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s"
 _ITS_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class Formatter(logging.Formatter):
-    """Adds the `extra` of a record as name=value."""
+    """Adds the `extra` of a record as name=value; one record is one line, but for a traceback."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         extra = (f" {name}={it}" for name, it in vars(record).items() if name not in _ITS_OWN)
-        return super().formatMessage(record) + "".join(extra)
+        return plain.text(super().formatMessage(record) + "".join(extra))
+
+    def formatException(self, error: Any) -> str:
+        return plain.lines(super().formatException(error))
 
 
 def show() -> None:

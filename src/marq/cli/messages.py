@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from marq.cli import sending, shown
+from marq.cli import plain, sending, shown
 from marq.cli.options import Json, QueueName, Url, connected, duration, existing
 from marq.cli.receiving import Deliveries, Receiving, Wanted
 from marq.cli.sending import Teller
@@ -103,10 +103,10 @@ def _as_json(batch: Deliveries) -> None:
 
 
 def _as_text(batch: Deliveries) -> None:
-    """The bytes as they are; on a terminal what is not text is escaped."""
+    """The bytes as they are; on a terminal what is not printable is escaped."""
     raw = (each.raw for each in batch)
     if sys.stdout.isatty():
-        raw = (each.decode(errors="backslashreplace").encode() for each in raw)
+        raw = (plain.lines(each.decode(errors="backslashreplace")).encode() for each in raw)
     _write(b"".join(each + b"\n" for each in raw))
 
 

@@ -13,7 +13,7 @@ import msgspec
 import typer
 
 import marq
-from marq.cli import shown
+from marq.cli import plain, shown
 from marq.core.payload import CONTENT_TYPE
 from marq.core.sending import SendOptions
 from marq.errors import ConfigError, PayloadError
@@ -42,7 +42,7 @@ class Teller:
         if self._as_json:
             typer.echo(shown.line(shown.sent(found)))
         elif not self._quiet:
-            typer.echo(shown.sent_text(found))
+            typer.echo(plain.text(shown.sent_text(found)))
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + self._every_s
             self._progress()

@@ -12,8 +12,10 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import marq
+from marq.cli import plain
 from marq.core import duration
 from marq.core.catalog import QueueDefinition
 from marq.core.stored import Stored
@@ -26,7 +28,7 @@ _TIMES = ("sent_at", "due", "died_at")
 
 def line(value: Any) -> str:
     """One line of JSON."""
-    return json.dumps(value, ensure_ascii=False)
+    return plain.json(json.dumps(value, ensure_ascii=False))
 
 
 def rows(found: list[Value], columns: tuple[str, ...], as_json: bool, otherwise: str) -> None:
@@ -145,8 +147,12 @@ def _durations(value: int | tuple[int, ...] | None) -> Any:
     return [duration.text(v) for v in value] if isinstance(value, tuple) else duration.text(value)
 
 
-def cell(value: Any) -> str:
-    """A value in a table: short, on one line."""
+def cell(value: Any) -> Text:
+    """A value in a table: short, on one line, and shown as it is."""
+    return plain.styled(_on_one_line(value))
+
+
+def _on_one_line(value: Any) -> str:
     match value:
         case None:
             return "-"
