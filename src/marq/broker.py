@@ -155,8 +155,9 @@ def connect(url: str | None = None, **settings: Any) -> Broker:
     scheme, separator, rest = loaded.url.partition("://")
     opener = _OPENERS.get(scheme.lower())
     if opener is None or not separator:
+        shown = settings_module.without_credentials(loaded.url)
         raise ConfigError(
-            f"{loaded.url!r} is no URL of a broker: use kafka://host:9092, embedded:// or memory://"
+            f"{shown!r} is no URL of a broker: use kafka://host:9092, embedded:// or memory://"
         )
     host, slash, path = rest.partition("/")
     return Broker(opener(host, unquote(slash + path), loaded), loaded)
@@ -179,6 +180,11 @@ _named_lock = threading.Lock()
 def _kafka(servers: str, path: str, settings: Settings) -> Backend:
     if not servers or path.strip("/"):
         raise ConfigError("kafka:// needs servers, like kafka://host1:9092,host2:9092")
+    if "@" in servers:
+        raise ConfigError(
+            "a kafka:// URL names servers only: give the user as the Kafka settings "
+            "sasl.username and sasl.password (MARQ_KAFKA__SASL_USERNAME, or [kafka] in marq.toml)"
+        )
     from marq.kafka.backend import Kafka  # librdkafka is loaded only where it is used
 
     return Kafka(servers, settings)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,15 +39,45 @@ def _duration_ms(value: Any) -> int:
         raise ValueError(str(error)) from None
 
 
-def _librdkafka_names(value: Any) -> Any:
-    """MARQ_KAFKA__SASL_USERNAME is librdkafka's sasl.username."""
-    if not isinstance(value, dict):
-        return value
-    return {str(name).lower().replace("_", "."): each for name, each in value.items()}
-
-
 DurationMs = Annotated[int, BeforeValidator(_duration_ms)]
-KafkaSettings = Annotated[dict[str, str | int | float | bool], BeforeValidator(_librdkafka_names)]
+
+_SECRET = re.compile(r"password|passphrase|secret|jaas|\.config$|\.pem$")
+"""Librdkafka's settings whose values are nobody's to read."""
+_IN_URL = re.compile(r"(?<=://)[^/@]*@")
+HIDDEN = "***"
+
+
+def _flat(given: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in given.items():
+        full = prefix + str(name).lower().replace("_", ".")
+        if isinstance(value, dict):
+            yield from _flat(value, f"{full}.")
+        else:
+            yield full, value
+
+
+def _named(found: dict[str, Any]) -> dict[str, Any]:
+    """What a source holds, with librdkafka's names for Kafka settings. Before sources are put
+    together, so that one wins over another's: MARQ_KAFKA__SASL_USERNAME,
+    `kafka={"sasl_username": ...}` and `[kafka] sasl.username`, which TOML takes for a table, are
+    all sasl.username."""
+    given = found.get("kafka")
+    return {**found, "kafka": dict(_flat(given))} if isinstance(given, dict) else found
+
+
+class _Arguments(InitSettingsSource):
+    def __call__(self) -> dict[str, Any]:
+        return _named(super().__call__())
+
+
+class _File(TomlConfigSettingsSource):
+    def __call__(self) -> dict[str, Any]:
+        return _named(super().__call__())
+
+
+class _Environment(EnvSettingsSource):
+    def __call__(self) -> dict[str, Any]:
+        return _named(super().__call__())
 
 
 class Settings(BaseSettings):
@@ -69,7 +101,19 @@ class Settings(BaseSettings):
     )
     max_delay: DurationMs = Field(30 * 86_400_000, description="the longest delay of a message")
     cache_dir: Path | None = Field(None, description="where the embedded broker's jars are kept")
-    kafka: KafkaSettings = Field(default={}, description="more settings for librdkafka")
+    kafka: dict[str, str | int | float | bool] = Field(
+        default={}, description="more settings for librdkafka"
+    )
+
+    def shown(self, name: str) -> Any:
+        """The setting's value without what is secret in it: all that may be printed."""
+        value = getattr(self, name)
+        if isinstance(value, dict):
+            return {key: HIDDEN if _SECRET.search(key) else each for key, each in value.items()}
+        return without_credentials(value) if isinstance(value, str) else value
+
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        yield from ((name, self.shown(name)) for name in type(self).model_fields)
 
     @classmethod
     def settings_customise_sources(
@@ -80,7 +124,14 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, TomlConfigSettingsSource(settings_cls), env_settings
+        assert isinstance(init_settings, InitSettingsSource)
+        given = init_settings.init_kwargs
+        return _Arguments(settings_cls, given), _File(settings_cls), _Environment(settings_cls)
+
+
+def without_credentials(url: str) -> str:
+    """The URL as it may be printed."""
+    return _IN_URL.sub(f"{HIDDEN}@", url)
 
 
 def load(**given: Any) -> Settings:
@@ -99,9 +150,9 @@ def load(**given: Any) -> Settings:
 def origins(**given: Any) -> dict[str, str]:
     """For each setting, where its value comes from."""
     sources: dict[str, dict[str, Any]] = {
-        "environment": EnvSettingsSource(Settings)(),
-        str(FILE): TomlConfigSettingsSource(Settings)(),
-        "argument": InitSettingsSource(Settings, given)(),
+        "environment": _Environment(Settings)(),
+        str(FILE): _File(Settings)(),
+        "argument": _Arguments(Settings, given)(),
     }
     found = dict.fromkeys(Settings.model_fields, "default")
     for origin, values in sources.items():

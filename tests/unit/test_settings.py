@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import marq
 from marq import settings
+from marq.cli import app
 from marq.errors import ConfigError
 
 Write = Callable[[str], None]
@@ -89,6 +91,74 @@ def test_settings_for_librdkafka_come_in_under_their_own_names(
 
     assert settings.load().kafka == {"sasl.username": "me"}
     assert settings.load(kafka={"client.id": "x"}).kafka["client.id"] == "x"
+
+
+def test_a_setting_for_librdkafka_is_the_same_however_it_is_written(
+    monkeypatch: pytest.MonkeyPatch, toml: Write
+) -> None:
+    monkeypatch.setenv("MARQ_KAFKA__SASL_PASSWORD", "environment")
+    monkeypatch.setenv("MARQ_KAFKA__CLIENT_ID", "environment")
+    toml('[kafka]\nsasl.username = "file"\nsasl.password = "file"\n"client.id" = "file"\n')
+
+    loaded = settings.load(kafka={"sasl_password": "argument"})
+
+    assert loaded.kafka == {
+        "sasl.username": "file",
+        "sasl.password": "argument",
+        "client.id": "file",
+    }
+
+
+SECRETS = {
+    "sasl.password": "hidden-1",
+    "sasl.jaas.config": "hidden-2",
+    "sasl.oauthbearer.config": "hidden-3",
+    "sasl.oauthbearer.client.secret": "hidden-4",
+    "ssl.key.pem": "hidden-5",
+    "ssl.key.password": "hidden-6",
+}
+
+
+def test_no_secret_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "kafka://me:hidden-7@host:9092"
+    for name, value in SECRETS.items():
+        monkeypatch.setenv(f"MARQ_KAFKA__{name.upper().replace('.', '_')}", value)
+    monkeypatch.setenv("MARQ_KAFKA__SASL_USERNAME", "shown")
+    monkeypatch.setenv("MARQ_URL", url)
+
+    loaded = settings.load()
+    results = [CliRunner().invoke(app, ["config", "show", *more]) for more in ([], ["--json"])]
+
+    assert {name: loaded.kafka[name] for name in SECRETS} == SECRETS
+    for printed in (repr(loaded), str(loaded), *(result.stdout for result in results)):
+        assert "shown" in printed
+        assert "hidden" not in printed
+
+
+@pytest.mark.parametrize("url", ["kafka://me:hidden@host:9092", "kafak://me:hidden@host:9092"])
+def test_a_url_with_a_password_is_refused_without_printing_it(url: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        marq.connect(url)
+
+    assert "hidden" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("kafka", "said"),
+    [
+        ({"sasl.usernam": "me"}, "sasl.usernam"),
+        ({"security.protocol": "ssl", "ssl.ca.location": "/nowhere"}, "ssl.ca.location"),
+        ({"linger.ms": "soon"}, "Invalid value"),
+        ({"sasl.mechanism": "PLAIN", "security.protocol": "SASL_SSL"}, "sasl.password must be set"),
+    ],
+)
+def test_a_kafka_setting_that_librdkafka_refuses_is_a_sentence(
+    kafka: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ConfigError, match="Kafka settings cannot be used") as refused:
+        marq.connect("kafka://127.0.0.1:9", kafka=kafka)
+
+    assert said in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 from marq import settings
+from marq.cli import plain
 from marq.cli.errors import clear_errors
 from marq.core import duration
 from marq.settings import Settings
 
 app = typer.Typer(help="Show the settings.", no_args_is_help=True)
-_SECRET = ("password", "secret", "token", "key")
 
 
 @app.callback()
@@ -35,18 +35,13 @@ def show(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = F
         return
     table = Table("setting", "value", "from", "what it is")
     for name, (value, origin) in rows.items():
-        table.add_row(name, str(value), origin, Settings.model_fields[name].description)
+        row = (name, value, origin, Settings.model_fields[name].description)
+        table.add_row(*map(plain.styled, row))
     Console().print(table)
 
 
 def _shown(loaded: Settings, name: str) -> Any:
-    value = getattr(loaded, name)
-    if name == "kafka":
-        return {key: "***" if _is_secret(key) else each for key, each in value.items()}
+    value = loaded.shown(name)
     if isinstance(value, int):
         return duration.text(value)
-    return None if value is None else str(value)
-
-
-def _is_secret(key: str) -> bool:
-    return any(word in key for word in _SECRET)
+    return value if value is None or isinstance(value, dict) else str(value)

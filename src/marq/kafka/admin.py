@@ -24,7 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from marq.errors import NotConnected
+from marq.errors import ConfigError, NotConnected
 from marq.kafka import config
 from marq.kafka.offsets import Offsets
 from marq.kafka.refusals import AWAY, LEADERLESS, refusal, unreachable
@@ -41,7 +41,7 @@ class Admin:
 
     def __init__(self, settings: config.Config, timeout_s: float) -> None:
         self._settings = settings
-        self._client = AdminClient(settings)
+        self._client = _client(settings)
         self.servers = settings["bootstrap.servers"]
         self._timeout_s = timeout_s
         self._offsets = Offsets(self._client, self.servers, timeout_s)
@@ -235,6 +235,18 @@ class Admin:
             if error.args[0].code() in AWAY:
                 raise unreachable(self.servers) from None
             raise
+
+
+def _client(settings: config.Config) -> AdminClient:
+    """The first client of a process that has all of the user's settings: what is wrong with them
+    is said here."""
+    try:
+        return AdminClient(settings)
+    except KafkaException as error:
+        raise ConfigError(
+            f"the Kafka settings cannot be used: {error.args[0].str().strip()} "
+            f"(they are librdkafka's; `marq config show` tells where each comes from)"
+        ) from None
 
 
 def _identity(about: Any) -> tuple[bytes, int]:
