@@ -9,7 +9,6 @@ import pytest
 pytest.importorskip("pyspark")
 
 from marq.spark.checkpoint import Checkpoints, blames_checkpoint
-from marq.spark.java_settings import java_settings
 
 
 def test_one_that_is_given_up_is_gone_and_the_next_is_in_use(tmp_path: Path) -> None:
@@ -43,25 +42,3 @@ def test_a_crash_while_giving_up_leaves_the_newer_one_in_use(tmp_path: Path) -> 
 )
 def test_some_failures_are_the_checkpoint_s(error: str, blamed: bool) -> None:
     assert blames_checkpoint(error) is blamed
-
-
-def test_the_connector_is_let_in_as_the_client_is() -> None:
-    settings: dict[str, str | int | float | bool] = {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanisms": "SCRAM-SHA-512",
-        "sasl.username": "marq",
-        "sasl.password": 'a"b',
-        "ssl.ca.location": "/etc/ca.pem",
-        "linger.ms": 5,
-    }
-
-    found = java_settings(settings)
-
-    assert found["sasl.mechanism"] == "SCRAM-SHA-512"
-    assert 'username="marq" password="a\\"b";' in found["sasl.jaas.config"]
-    assert "ScramLoginModule" in found["sasl.jaas.config"]
-    assert (found["ssl.truststore.type"], found["ssl.truststore.location"]) == (
-        "PEM",
-        "/etc/ca.pem",
-    )
-    assert "linger.ms" not in found
