@@ -5,23 +5,35 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 WINDOW_S = 60.0
 FIRST_S = 5.0
 """How long whoever asks first waits for the first sample."""
 
 
+# A clock that goes on while the machine is suspended: brokers' do, and Linux's monotonic one stands.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def elapsed_s() -> float:
+    """Seconds since some moment, those of a suspended machine among them."""
+    return time.clock_gettime(_CLOCK)
+
+
 class BrokerClock:
     """Estimates the append time a record would get now.
 
-    A report that says "appended at t" is read after t: t minus the monotonic time of reading is
-    never more than the true difference, so the largest of the last minute is closest and still
-    not ahead. Each partition has a leader of its own, so samples are kept by place; the lowest
-    counts.
+    A report that says "appended at t" is read after t: t minus the local time of reading is never
+    more than the true difference, so the largest of the last minute is closest and still not
+    ahead. Each partition has a leader of its own, so samples are kept by place; the lowest counts.
+    A place of which nothing was heard for a minute is none: its last sample says how far clocks
+    were apart then, and they drift. Where nothing is heard of any, what was heard last stands.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, elapsed_s: Callable[[], float] = elapsed_s) -> None:
+        self._elapsed_s = elapsed_s
+        self._sampling = threading.Lock()
         self._samples: dict[Hashable, deque[tuple[float, float]]] = {}
         self._ahead_ms = 0.0
         self._sampled = threading.Event()
@@ -30,17 +42,24 @@ class BrokerClock:
 
     def sample(self, place: Hashable, at_ms: int) -> None:
         """A record with this append time was reported just now, by whoever leads that place."""
-        now = time.monotonic()
+        now = self._elapsed_s()
         difference = at_ms - now * 1_000
-        samples = self._samples.setdefault(place, deque())
-        # Only what may still be a maximum is kept: each sample outlives the lower ones before it.
-        while samples and samples[-1][1] <= difference:
-            samples.pop()
-        samples.append((now, difference))
-        while samples[0][0] < now - WINDOW_S:
-            samples.popleft()
-        self._ahead_ms = min(found[0][1] for found in self._samples.values())
+        with self._sampling:
+            samples = self._samples.setdefault(place, deque())
+            # Only what may still be a maximum is kept: each outlives the lower ones before it.
+            while samples and samples[-1][1] <= difference:
+                samples.pop()
+            samples.append((now, difference))
+            self._forget_before(now - WINDOW_S)
+            self._ahead_ms = min(found[0][1] for found in self._samples.values())
         self._sampled.set()
+
+    def _forget_before(self, at: float) -> None:
+        for place, samples in list(self._samples.items()):
+            while samples and samples[0][0] < at:
+                samples.popleft()
+            if not samples:
+                del self._samples[place]
 
     def tick(self) -> None:
         """Bring `recent_ms` up to date; called every tenth of a second at least."""
@@ -56,4 +75,4 @@ class BrokerClock:
         """The same without waiting; None: no broker has answered yet."""
         if not self._sampled.is_set():
             return None
-        return int(time.monotonic() * 1_000 + self._ahead_ms)
+        return int(self._elapsed_s() * 1_000 + self._ahead_ms)
