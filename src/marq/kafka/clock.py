@@ -12,7 +12,7 @@ FIRST_S = 5.0
 """How long whoever asks first waits for the first sample."""
 
 
-# A clock that goes on while the machine is suspended: brokers' do, and Linux's monotonic one stands.
+# One that goes on while the machine is suspended: brokers' do, and Linux's monotonic one stands.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
