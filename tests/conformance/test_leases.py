@@ -31,7 +31,7 @@ def test_it_does_not_come_back_before_its_lease_is_over(world: World) -> None:
     deadline = world.take_one(orders).deadline
 
     world.let_pass("1s")
-    assert world.is_quiet(orders)
+    assert world.is_quiet_before(orders, deadline)
 
     world.let_pass("1s")
     world.take_one(orders)
@@ -89,14 +89,14 @@ def test_a_late_ack_does_not_take_the_message_from_its_next_owner(world: World) 
 
 
 def test_an_ack_before_the_deadline_wins(world: World) -> None:
-    orders = world.queue(lease="2s")
+    orders = world.queue(lease="4s")
     orders.send(b"1")
     delivery = world.take_one(orders)
     world.let_pass("1s")
 
     delivery.ack().result(world.patience_s)
 
-    world.let_pass("3s")
+    world.let_pass("4s")
     assert world.is_quiet(orders)
     assert orders.dead_letters.list() == []
 
@@ -126,27 +126,26 @@ def test_extending_what_was_settled_is_already_settled(world: World) -> None:
 
 
 def test_an_extended_lease_lasts_that_long_from_then_on(world: World) -> None:
-    orders = world.queue(lease="2s")
+    orders = world.queue(lease="3s")
     orders.send(b"1")
     delivery = world.take_one(orders)
     world.let_pass("1s")
 
-    delivery.extend("3s").result(world.patience_s)
+    delivery.extend("20s").result(world.patience_s)
 
-    world.let_pass("2s")
-    assert world.is_quiet(orders)
+    world.let_pass("3s")
+    assert world.is_quiet_before(orders, delivery.deadline)
     delivery.ack().result(world.patience_s)
-    world.let_pass("2s")
     assert world.is_quiet(orders)
 
 
 def test_an_extended_lease_ends_too(world: World) -> None:
-    orders = world.queue(lease="1s")
+    orders = world.queue(lease="2s")
     orders.send(b"1")
     delivery = world.take_one(orders)
-    delivery.extend("2s").result(world.patience_s)
+    delivery.extend("3s").result(world.patience_s)
 
-    world.let_pass("2500ms")
+    world.let_pass("3500ms")
 
     assert world.take_one(orders).attempt == 2
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -103,7 +105,8 @@ def test_a_lease_in_hand_stays_as_it_was_when_the_queue_changes(world: World) ->
 
     orders.update(lease="10m")
 
-    assert delivery.deadline == before
+    # It is estimated until the log has told when it took the hand-out: moments, not minutes.
+    assert delivery.deadline - before < timedelta(minutes=1)
 
 
 @pytest.mark.parametrize("option", ["partitions", "lane", "priorities"])
@@ -119,6 +122,7 @@ def test_a_paused_queue_hands_nothing_out_until_it_is_resumed(world: World) -> N
     same = world.reconnect().queue(orders.name)
 
     orders.pause()
+    world.wait_until(lambda: same.definition.paused)
     orders.send(b"1")
     assert world.is_quiet(orders) and world.is_quiet(same)
 
@@ -172,7 +176,8 @@ def test_a_purge_voids_what_is_in_flight(world: World, settle: str) -> None:
 
     orders.purge()
     if settle != "nothing":
-        getattr(delivery, settle)().result(world.patience_s)
+        with contextlib.suppress(marq.LeaseLost):  # late or not, it is void
+            getattr(delivery, settle)().result(world.patience_s)
 
     world.let_pass("2s")
     assert world.is_quiet(orders)
@@ -182,7 +187,7 @@ def test_a_purge_voids_what_is_in_flight(world: World, settle: str) -> None:
 @pytest.mark.needs_tracker
 @pytest.mark.parametrize("delay", ["6s", "12s"])
 def test_a_purge_voids_what_is_delayed(world: World, delay: str) -> None:
-    orders, bills = world.queue(), world.queue()
+    orders, bills = world.joined_queue(), world.queue()
     orders.send(b"old", delay=delay)
     bills.send(b"another queue's", delay=delay)
     assert world.is_quiet(orders)
@@ -267,7 +272,8 @@ def test_an_old_delivery_never_touches_a_message_of_the_new_queue(
     again.send(b"new")  # at the offset the old one had
 
     if settle != "nothing":
-        getattr(old, settle)().result(world.patience_s)
+        with contextlib.suppress(marq.LeaseLost):  # late or not, it is about the old one
+            getattr(old, settle)().result(world.patience_s)
     world.let_pass("2s")
 
     new = world.take_one(again)
@@ -280,7 +286,7 @@ def test_an_old_delivery_never_touches_a_message_of_the_new_queue(
 def test_what_was_delayed_for_the_old_queue_never_reaches_the_new_one(
     world: World, delay: str
 ) -> None:
-    orders = world.queue()
+    orders = world.joined_queue()
     orders.send(b"old", delay=delay)
     assert world.is_quiet(orders)
     world.broker.delete_queue(orders.name)

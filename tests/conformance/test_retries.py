@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
+import marq
 from tests.conformance.world import World
 
 pytestmark = pytest.mark.needs_tracker
@@ -30,10 +32,11 @@ def test_retry_after_a_while_is_never_early(world: World, after: str) -> None:
 
     delivery.retry(after=after).result(world.patience_s)
 
-    assert world.is_quiet(orders)
+    due = asked + timedelta(seconds=float(after.removesuffix("s")))
+    assert world.is_quiet_before(orders, due)
     world.let_pass(after)
     world.take_one(orders)
-    assert (world.now() - asked).total_seconds() >= float(after.removesuffix("s"))
+    assert world.now() >= due
 
 
 def test_a_retried_message_does_not_hold_the_others_up(world: World) -> None:
@@ -45,17 +48,18 @@ def test_a_retried_message_does_not_hold_the_others_up(world: World) -> None:
 
 
 def test_a_retry_that_does_not_say_when_waits_as_the_queue_says(world: World) -> None:
-    orders = world.queue(backoff=("1s", "1s"))
+    orders = world.queue(backoff=("2s", "2s"))
     orders.send(b"1")
     delivery = world.take_one(orders)
     asked = world.now()
 
     delivery.retry(None, reason="busy").result(world.patience_s)
 
-    assert world.is_quiet(orders)
-    world.let_pass("1s")
+    due = asked + timedelta(seconds=2)
+    assert world.is_quiet_before(orders, due)
+    world.let_pass("2s")
     world.take_one(orders)
-    assert 1 <= (world.now() - asked).total_seconds() < 3
+    assert world.now() >= due
 
 
 def test_the_backoff_doubles_from_attempt_to_attempt(world: World) -> None:
@@ -68,11 +72,12 @@ def test_the_backoff_doubles_from_attempt_to_attempt(world: World) -> None:
 
     second.retry(None).result(world.patience_s)
 
+    due = asked + timedelta(seconds=2)
     world.let_pass("1s")
-    assert world.is_quiet(orders)
+    assert world.is_quiet_before(orders, due)
     world.let_pass("1s")
     world.take_one(orders)
-    assert (world.now() - asked).total_seconds() >= 2
+    assert world.now() >= due
 
 
 def test_leases_that_run_out_again_back_off(world: World) -> None:
@@ -83,11 +88,12 @@ def test_leases_that_run_out_again_back_off(world: World) -> None:
     second = world.take_one(orders)  # the first copy comes at the deadline
     world.let_pass("1500ms")
 
-    assert world.is_quiet(orders)
+    due = second.deadline + timedelta(seconds=2)
+    assert world.is_quiet_before(orders, due)
 
     world.let_pass("3s")
     assert world.take_one(orders).attempt == 3
-    assert (world.now() - second.deadline).total_seconds() >= 2
+    assert world.now() >= due
 
 
 @pytest.mark.parametrize("most", [1, 3])
@@ -144,7 +150,10 @@ def test_every_third_message_is_never_acked(world: World) -> None:
         for delivery in orders.receive(100, world.doubt_s):
             delivered[delivery.payload] += 1
             if delivery.payload % 3:
-                delivery.ack().result(world.patience_s)
+                try:
+                    delivery.ack().result(world.patience_s)
+                except marq.LeaseLost:  # a busy machine: it comes again, and counts then
+                    delivered[delivery.payload] -= 1
 
     while sum(delivered.values()) < 3 * 4 + 4:
         work()

@@ -22,7 +22,7 @@ def send_suspect(queue: marq.Queue[Any], payload: str) -> None:
     """A message marked as the tracker marks its copies."""
     message = sending.message(payload)
     headers = header.join(Meta(suspect=True), message.headers)
-    queue._backend.send(queue.name, replace(message, headers=headers)).result(10)
+    queue._backend.send(queue.name, replace(message, headers=headers)).result(60)
 
 
 class Journal:
@@ -37,7 +37,7 @@ class Journal:
     def sync(self, payload: str) -> None:
         self.begin(payload)
         if payload == "slow":
-            self.go_on.wait(30)
+            self.go_on.wait(100)
         else:
             time.sleep(0.02)
         self.end(payload)
@@ -146,7 +146,7 @@ def test_a_suspect_does_not_wait_for_others_longer_than_a_lease(world: World) ->
             suspect_ran.set()
         else:
             started.set()
-            suspect_ran.wait(30)
+            suspect_ran.wait(100)
         seen.put(payload)
 
     orders.send("slow")

@@ -63,11 +63,11 @@ def test_a_queue_without_dead_letters_drops_what_expired(world: World) -> None:
 
 
 def test_a_copy_expires_when_the_message_would_have(world: World) -> None:
-    orders = world.queue(lease="2s")
-    orders.send(b"1", ttl="2s")
-    world.take_one(orders).retry(after="1s").result(world.patience_s)
+    orders = world.joined_queue(lease="2s")
+    orders.send(b"1", ttl="4s")
+    world.take_one(orders).retry(after="4s").result(world.patience_s)
 
-    world.let_pass("3s")
+    world.let_pass("4s")
 
     def buried() -> bool:
         assert world.is_quiet(orders)
@@ -78,7 +78,7 @@ def test_a_copy_expires_when_the_message_would_have(world: World) -> None:
 
 
 def test_a_message_in_hand_does_not_expire(world: World) -> None:
-    orders = world.queue()
+    orders = world.joined_queue()
     orders.send(b"1", ttl="4s")
     delivery = world.take_one(orders)
 

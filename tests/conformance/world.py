@@ -64,6 +64,13 @@ class World(ABC):
         """A new queue."""
         return self.broker.queue(self.name(), **options)
 
+    def joined_queue(self, **options: Any) -> marq.Queue[Any]:
+        """A new queue that hands out at once: the first look waits for its partitions, and what is
+        sent with a short life could be over by then."""
+        queue = self.queue(**options)
+        queue.receive()
+        return queue
+
     def now(self) -> datetime:
         """What time it is by the log's clock."""
         return datetime.fromtimestamp(self.broker.backend.now_ms() / 1_000, UTC)
@@ -94,8 +101,14 @@ class World(ABC):
 
     def letters(self, queue: marq.Queue[Any], number: int = 1) -> list[marq.DeadLetter]:
         """The queue's dead letters, as soon as there are so many."""
-        self.wait_until(lambda: len(queue.dead_letters.list()) >= number)
-        return queue.dead_letters.list()
+        found: list[marq.DeadLetter] = []
+
+        def there() -> bool:
+            found[:] = queue.dead_letters.list()
+            return len(found) >= number
+
+        self.wait_until(there)
+        return found
 
     def letter(self, queue: marq.Queue[Any]) -> marq.DeadLetter:
         (letter,) = self.letters(queue)
@@ -116,7 +129,7 @@ class World(ABC):
 class MemoryWorld(World):
     """`memory://`: time goes by when the test says so."""
 
-    patience_s = 3.0
+    patience_s = 30.0
     doubt_s = 0.0
 
     def connect(self, name: str, **settings: Any) -> marq.Broker:
@@ -132,7 +145,7 @@ class MemoryWorld(World):
 class KafkaWorld(World):
     """`kafka://`, a real broker: time goes by as it does."""
 
-    patience_s = 20.0
+    patience_s = 60.0
     doubt_s = 0.3
     servers: ClassVar[str] = ""
 

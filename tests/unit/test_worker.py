@@ -154,7 +154,7 @@ def test_a_second_signal_interrupts_a_worker_that_waits_for_its_handlers(
         while signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
             time.sleep(0.001)
         os.kill(os.getpid(), signal.SIGINT)
-        go_on.wait(30)
+        go_on.wait(100)
 
     orders.send(b"1")
     with pytest.raises(KeyboardInterrupt):
@@ -242,11 +242,11 @@ def test_what_a_timed_out_handler_still_does_is_ignored(marq_broker: marq.Broker
     @orders.handler(timeout="1m")
     def handle(payload: bytes, delivery: marq.Delivery[bytes]) -> None:
         started.set()
-        go_on.wait(30)
+        go_on.wait(100)
 
     orders.send(b"1")
     with marq_broker.worker(orders) as worker:
-        assert started.wait(10)
+        assert started.wait(60)
         marq_broker.clock.advance("1m")
         while not orders.dead_letters.list():  # the worker looks every 100 ms
             time.sleep(0.005)
