@@ -18,7 +18,7 @@ from marq.embedded import tether
 from tests.e2e.kafka_worker import Plan
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 def command(plan: Plan) -> list[str]:

@@ -228,12 +228,15 @@ def test_a_second_signal_ends_what_does_not_finish(shop: Shop) -> None:
 def test_a_second_ctrl_c_ends_a_process_that_works_in_place(shop: Shop) -> None:
     shop.write(
         "\norders.send(b'1')\norders.handling = None\n@orders.handler()\n"
-        "def hang(order: bytes):\n    charge(order)\n    time.sleep(600)\n"
+        "def hang(order: bytes):\n    charge(order)\n    import signal\n"
+        "    while signal.getsignal(signal.SIGINT) is not signal.default_int_handler:\n"
+        "        time.sleep(0.01)\n"
+        "    pathlib.Path('heard').touch()\n    time.sleep(600)\n"
     )
     with shop.worker() as process:
         shop.wait_until_done(1)
         process.send_signal(signal.SIGINT)
-        time.sleep(0.5)  # the first is heard, and the handler waited for
+        wait_until((shop.directory / "heard").exists, "the first one is heard")
         assert process.poll() is None
         process.send_signal(signal.SIGINT)
 

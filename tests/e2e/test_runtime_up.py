@@ -73,8 +73,8 @@ def test_a_killed_broker_of_three_is_reported_and_restarted_and_produce_resumes(
 
     os.kill(victim.pid, signal.SIGKILL)
 
-    up.wait_for(f"broker 2 (pid {victim.pid}) was ended by SIGKILL", within=2)
-    up.wait_for("INFO", within=2)  # the end of its log
+    up.wait_for(f"broker 2 (pid {victim.pid}) was ended by SIGKILL", within=60)
+    up.wait_for("INFO", within=60)  # the end of its log
     produce(servers, "orders", b"after")
     up.wait_for("broker 2 started again")
     assert eventually(lambda: embedded.status(directory).status == "running", within=60)
@@ -90,7 +90,7 @@ def test_messages_and_the_bootstrap_servers_survive_down_and_up(
 ) -> None:
     first = marq("up", "--no-tracker", "--detach", "--json", "--data", directory)
     servers = json.loads(first.wait_for("{"))["bootstrap_servers"]
-    assert first.process.wait(10) == 0
+    assert first.process.wait(60) == 0
     make_topic(servers, "orders", copies=1)
     produce(servers, "orders", b"kept")
 
@@ -102,7 +102,7 @@ def test_messages_and_the_bootstrap_servers_survive_down_and_up(
     assert contents(servers, "orders", 1) == [b"kept"]
     refused = marq("up", "--brokers", 3, "--data", directory)
     assert "made with 1 broker(s), not 3" in refused.wait_for("marq:")
-    assert refused.process.wait(10) == 2
+    assert refused.process.wait(60) == 2
 
 
 def test_of_two_ups_at_once_one_starts_and_the_other_joins(marq: Marq, directory: Path) -> None:
@@ -112,11 +112,11 @@ def test_of_two_ups_at_once_one_starts_and_the_other_joins(marq: Marq, directory
 
     assert sorted(answer["joined"] for answer in answers) == [False, True]
     assert len({answer["bootstrap_servers"] for answer in answers}) == 1
-    assert [up.process.wait(10) for up in both] == [0, 0]
+    assert [up.process.wait(60) for up in both] == [0, 0]
     assert len(broker_pids(directory)) == 1
     joined = marq("up", "--data", directory)
     joined.wait_for("already running, joined it")
-    assert joined.process.wait(10) == 0
+    assert joined.process.wait(60) == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ties children to their parent")
@@ -129,7 +129,7 @@ def test_brokers_do_not_outlive_a_killed_foreground_up_and_the_next_up_works(
 
     up.end(signal.SIGKILL)
 
-    assert eventually(lambda: not Path(f"/proc/{pid}").exists(), within=5)
+    assert eventually(lambda: not Path(f"/proc/{pid}").exists(), within=60)
     assert embedded.status(directory).status == "stale"
     again = marq("up", "--no-tracker", "--detach", "--data", directory)
     assert servers in again.wait_for("ready at")
@@ -143,8 +143,8 @@ def test_brokers_do_not_outlive_a_killed_detached_supervisor(directory: Path) ->
 
     os.kill(supervisor, signal.SIGKILL)
 
-    assert eventually(lambda: embedded.status(directory).status == "stale", within=5)
-    assert eventually(lambda: not Path(f"/proc/{pid}").exists(), within=5)
+    assert eventually(lambda: embedded.status(directory).status == "stale", within=60)
+    assert eventually(lambda: not Path(f"/proc/{pid}").exists(), within=60)
 
 
 def test_a_runtime_that_was_started_for_a_process_ends_with_it(directory: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_broker_that_cannot_start_is_given_up_with_its_last_lines(
 
     up.wait_for("starting it again in 0.5 s")
     up.wait_for("quick end in a row")
-    up.wait_for("Stored node id 7 doesn't match", within=2)
+    up.wait_for("Stored node id 7 doesn't match", within=60)
     assert up.process.wait(30) == 1
     found = embedded.status(directory)
     assert found.status == "stopped"

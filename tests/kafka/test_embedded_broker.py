@@ -52,7 +52,7 @@ def seconds_to_first_message(servers: str, topic: str, group: str) -> float:
     consumer = Consumer({**settings, "group.id": group, "session.timeout.ms": 6000})
     consumer.subscribe([topic])
     began = time.monotonic()
-    (message,) = consumer.consume(1, timeout=30)
+    (message,) = consumer.consume(1, timeout=60)
     took = time.monotonic() - began
     assert message.value() == b"0"
     consumer.close()
@@ -66,7 +66,8 @@ def test_a_group_gets_its_partitions_without_waiting_for_others(
     topic_with_messages(admin, servers, "embedded.group", 1)
     seconds_to_first_message(servers, "embedded.group", "first")  # makes the offsets topic
 
-    took = seconds_to_first_message(servers, "embedded.group", "second")
+    # Of several, for a busy machine may be slow as well.
+    took = min(seconds_to_first_message(servers, "embedded.group", f"g{n}") for n in range(3))
 
     assert took < 3, "Kafka's default waits 3 s for other members"
 

@@ -183,13 +183,13 @@ def test_ack_wait_starts_over_with_in_progress(
     broker: marq.Broker, new_queue: NewQueue, consume: Consume
 ) -> None:
     queue = new_queue()
-    group = new_group(broker, queue, ack_wait="2s")
+    group = new_group(broker, queue, ack_wait="4s")
     queue.send("x", key="k")
     seen = Seen(lambda each: None)
     instance = consume(group, "m1", seen)
     seen.wait(1)
 
-    until = time.monotonic() + 3
+    until = time.monotonic() + 5
     while time.monotonic() < until:
         seen.deliveries[0].in_progress()
         instance.wait(0.1)
@@ -436,10 +436,11 @@ def test_copying_waits_while_too_much_waits(
 
     seen = Seen(settle)
     consume(group, "m1", seen)
-    for _ in range(12):
+    queue.send_many([b"x"] * 50, key="k")
+    assert eventually(lambda: sum(group.info().waiting) == 50)  # as much as may
+    for _ in range(11):
         queue.send_many([b"x"] * 50, key="k")
-        time.sleep(0.1)
-    seen.wait(1)
+        time.sleep(0.1)  # what is to stay away gets time to come
 
     waiting = sum(group.info().waiting)
     go_on.set()

