@@ -6,6 +6,7 @@ broker, the Kafka client) offers them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -87,13 +88,15 @@ class Backend(Protocol):
         """Messages that wait and are nobody's now, oldest first; nothing changes."""
         ...
 
-    def redrive(self, letters: list[Stored]) -> int:
-        """Send dead letters to their queues again and end them here; how many: those that someone
-        else has ended meanwhile are not sent."""
+    def redrive(self, chunks: Iterable[list[Stored]]) -> Iterator[int]:
+        """Send dead letters to where they are read again and end them here, one chunk after the
+        other as it is asked for; how many of each: what someone else has taken meanwhile is not
+        sent."""
         ...
 
-    def discard(self, letters: list[Stored]) -> int:
-        """End dead letters; how many: not those that someone else has ended meanwhile."""
+    def discard(self, chunks: Iterable[list[Stored]]) -> Iterator[int]:
+        """End dead letters; how many of each chunk: not those that someone else has taken
+        meanwhile."""
         ...
 
     def stats(self, queue: str) -> Stats:

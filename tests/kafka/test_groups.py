@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 
 import marq
+from marq.core import redelivery
+from marq.core.redelivery import Context
+from marq.core.stored import Stored
 from marq.groups.keys import SUBJECT, partition_of
 from marq.kafka.groups import owner, performer
 from marq.kafka.groups.delivery import GroupDelivery
@@ -401,6 +404,90 @@ def test_a_static_group_reads_the_queue_itself(
         consume(group, "m3", Seen()).wait(PATIENCE_S)
     with pytest.raises(marq.ConfigError, match="fixed"):
         group.add("m3")
+
+
+def all_that_came_back(queue: marq.Queue[Any]) -> list[str]:
+    """Makes copies of some messages, by giving back and by redriving; their payloads."""
+    for payload in ("given back", "redriven"):
+        queue.send(payload, key="k")
+    queue.receive(wait="20s")[0].give_back().result(30)
+    # What the tracker writes when a receiver rejects it, for groups have read it by then.
+    letter = redelivery.buried(
+        Stored(queue.name, 0, 0, 0, b"k", b"redriven", ()), Context(queue.name, None, 0, 0.0), "no"
+    ).record
+    assert letter is not None
+    backend: Any = queue._backend
+    backend.sender.send(letter).result(30)
+    assert queue.dead_letters.redrive() == 1
+    queue.send("last", key="k")
+    return ["given back", "redriven", "last"]
+
+
+@pytest.mark.parametrize("kind", ["elastic", "static"])
+def test_a_group_gets_nothing_of_what_came_back_to_the_queue_s_own_receivers(
+    broker: marq.Broker, new_queue: NewQueue, consume: Consume, kind: str
+) -> None:
+    queue = new_queue(partitions=1)
+    group = new_group(broker, queue, max_members=1, kind=kind)
+    seen = Seen()
+
+    payloads = all_that_came_back(queue)
+    consume(group, "m1", seen)
+    seen.wait(3)
+
+    assert seen.payloads == payloads
+    own = {each.raw.decode() for each in queue.receive(max=10, wait="20s")}
+    while len(own) < 3:
+        own |= {each.raw.decode() for each in queue.receive(max=10, wait="20s")}
+    assert own == set(payloads)
+    assert eventually(lambda: is_done(group))
+
+
+def test_a_group_s_letter_goes_back_to_the_group_and_to_nobody_else(
+    broker: marq.Broker, new_queue: NewQueue, consume: Consume
+) -> None:
+    queue = new_queue(partitions=1)
+    group, other = new_group(broker, queue), broker.group(queue.name, "o", max_members=2)
+    queue.send("poison", key="k")
+    queue.receive(wait="20s")[0].ack().result(30)
+    said = iter(("no", ""))
+    seen = Seen(lambda each: each.term(why) if (why := next(said)) else each.ack())
+    consume(group, "m1", seen)
+    assert eventually(lambda: len(queue.dead_letters.list()) == 1)
+
+    assert queue.dead_letters.redrive() == 1
+    seen.wait(2)
+
+    again = seen.deliveries[1]
+    assert (again.payload, again.key, again.partition) == (
+        "poison",
+        b"k",
+        seen.deliveries[0].partition,
+    )
+    assert again.message_id == seen.deliveries[0].message_id
+    assert [past.reason for past in again.stored.meta().history] == ["no"]
+    backend: Any = broker.backend
+    assert backend.admin.ends(queue.name, 1) == [1], "nothing was sent to the queue"
+    assert sum(backend.admin.ends(f"{queue.name}.group.o", 2)) == 0
+    assert other.name == "o"
+
+
+def test_letters_of_a_deleted_group_stay_and_the_others_are_redriven(
+    broker: marq.Broker, new_queue: NewQueue, consume: Consume
+) -> None:
+    queue = new_queue()
+    group = new_group(broker, queue)
+    queue.send("of the group", key="k")
+    with consume(group, "m1", Seen(lambda each: each.term("no"))):
+        assert eventually(lambda: len(queue.dead_letters.list()) == 1)
+    queue.dead_letters.send("of the queue")
+    group.delete()
+
+    with pytest.raises(marq.ConfigError, match="1 dead letters were redriven, 1 stay"):
+        queue.dead_letters.redrive()
+
+    assert [letter.payload for letter in queue.dead_letters.list()] == ["of the group"]
+    assert queue.dead_letters.discard() == 1
 
 
 def test_filters_choose_messages_and_their_keys(

@@ -166,14 +166,14 @@ def test_an_interrupted_redrive_says_how_far_it_came(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.bury("a", "b", "c")
-    told = tally.Tally._tell
+    wanted = tally.Tally.wanted
 
-    def interrupt_at_the_second(each: tally.Tally) -> None:
-        told(each)
-        if each._count == 1:
+    def interrupt_at_the_second(each: tally.Tally, letter: marq.DeadLetter) -> bool:
+        if letter.payload == "b":
             signal.raise_signal(signal.SIGINT)
+        return wanted(each, letter)
 
-    monkeypatch.setattr(tally.Tally, "_tell", interrupt_at_the_second)
+    monkeypatch.setattr(tally.Tally, "wanted", interrupt_at_the_second)
 
     result = shop.dlq("redrive", "orders")
 
@@ -188,9 +188,9 @@ def test_a_long_redrive_tells_how_far_it_is(shop: Shop, monkeypatch: pytest.Monk
     monkeypatch.setattr(tally, "_EVERY_S", 0.0)
     shop.bury("a", "b")
 
-    said = shop.dlq("redrive", "orders").stderr.splitlines()
+    said = shop.dlq("redrive", "orders", "--rate", 10).stderr.splitlines()
 
-    assert said == ["marq: 0 redriven so far", "marq: 1 redriven so far"]
+    assert said == ["marq: 1 redriven so far", "marq: 2 redriven so far"]
 
 
 @pytest.mark.parametrize("command", ["ls", "show", "redrive", "discard"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marq.core import header
+from marq.core import header, redelivery
 from marq.core.header import Headers, Meta
 from marq.core.stored import Stored
 from marq.groups import routing
@@ -43,6 +43,31 @@ def test_what_was_purged_is_not_copied() -> None:
     assert routing.routed(stored(), TEN, "t", {"orders:3": 7}) is not None
 
 
+@pytest.mark.parametrize("meta", [Meta(copies=1), Meta(attempt=2, copies=3, origin="orders:0:1")])
+def test_what_comes_back_for_the_queue_s_own_receivers_is_not_copied(meta: Meta) -> None:
+    assert routing.routed(stored(headers=header.join(meta, ())), TEN, "t", {}) is None
+    # A header that is not ours says nothing, whatever it is.
+    assert routing.routed(stored(headers=(("marq", b"\1\4"),)), TEN, "t", {}) is not None
+
+
+def test_what_a_worker_gives_back_is_not_copied() -> None:
+    given = redelivery.given_back(stored(), "orders")
+
+    assert routing.routed(stored(headers=given.headers), TEN, "t", {}) is None
+
+
+def test_a_group_s_letter_goes_back_to_its_topic_and_partition() -> None:
+    died = (("marq-subject", b"cust1.x.eu"), ("__dlq.errors.group", b"orders.group.g"))
+    letter = Stored("dlq.orders", 0, 9, 1_000, b"other", b"payload", died)
+    filtered = GroupConfig(10, partitioning_filters=(Filter("*.x.*", (1, 2)),))
+
+    again = routing.redriven(letter, filtered, "orders.group.g")
+
+    assert (again.topic, again.partition, again.value) == ("orders.group.g", 5, b"payload")
+    meta, headers = header.split(again.headers)
+    assert (meta.copies, headers) == (0, (("marq-subject", b"cust1.x.eu"),))
+
+
 def test_a_message_without_a_key_goes_where_the_empty_key_goes() -> None:
     copy = routing.routed(stored(key=None), TEN, "t", {})
 
@@ -75,10 +100,12 @@ def test_what_was_copied_is_not_copied_again() -> None:
         (Meta(origin="o", sent_ms=1, expires_ms=5), True),
         (Meta(origin="o", sent_ms=1, delay_ms=5), True),
         (Meta(origin="o", sent_ms=1, ttl_ms=5), True),
+        (Meta(origin="o", sent_ms=1, copies=1), True),
+        (Meta(origin="o", sent_ms=1, attempt=2, copies=1), True),
     ],
 )
-def test_a_header_without_times_is_known_by_its_first_bytes(meta: Meta, found: bool) -> None:
-    assert routing.may_have_times(header.join(meta, ())[0]) is found
+def test_a_header_that_says_no_more_is_known_by_its_first_bytes(meta: Meta, found: bool) -> None:
+    assert routing.says_more(header.join(meta, ())[0]) is found
 
 
 @pytest.mark.parametrize("origin", ["orders:3:7", "shöp:0:1"])
@@ -96,9 +123,9 @@ def test_a_first_header_of_that_name_that_is_not_ours_stays_the_user_s() -> None
     assert (meta.origin, headers) == ("orders:3:7", (("marq", b"mine"),))
 
 
-def test_other_headers_have_no_times() -> None:
-    assert not routing.may_have_times(("other", b"\1\2"))
-    assert not routing.may_have_times(("marq", None))
+def test_other_headers_say_no_more() -> None:
+    assert not routing.says_more(("other", b"\1\2"))
+    assert not routing.says_more(("marq", None))
 
 
 def test_the_names_of_a_group() -> None:

@@ -247,8 +247,35 @@ def test_redriven_is_a_message_sent_anew_that_keeps_its_id_and_history() -> None
     found, user = header.split(again.headers)
     assert user == USER
     assert found == Meta(
-        message_id="orders:2:7", history=(Past(1, 20_000, "00000000000000ab", "no"),)
+        message_id="orders:2:7",
+        copies=1,
+        history=(Past(1, 20_000, "00000000000000ab", "no"),),
     )
+
+
+def test_what_died_before_any_reader_had_it_is_redriven_for_all_of_them() -> None:
+    parked = replace(stored(queue="orders", delay_ms=30_000), topic=names.DELAYED, partition=0)
+    retried = replace(stored(queue="orders", copies=2), topic=names.DELAYED, partition=0)
+    deleted = replace(CONTEXT, definition=None)
+    due = Due(ParkedRef(40_000, 5), Action.RELEASE, 37_000, 0, "")
+
+    unread = as_stored(redelivery.release(due, parked, 3, deleted).record)
+    read = as_stored(redelivery.release(due, retried, 3, deleted).record)
+
+    assert redelivery.reader_of(unread) == redelivery.NOBODY
+    assert meta_of(redelivery.redriven(unread, 1)).copies == 0
+    assert redelivery.reader_of(read) == "orders"
+    assert meta_of(redelivery.redriven(read, 1)).copies == 1
+
+
+def test_a_letter_names_the_group_it_died_in_and_belongs_to_the_queue_of_its_topic() -> None:
+    died = redelivery.buried(STORED, CONTEXT, "no", reader="orders.group.g")
+    forged = header.join(Meta(queue="bills"), (("__dlq.errors.group", b"bills.group.g"),))
+    letter = Stored("dlq.orders", 0, 0, 0, None, b"", forged)
+
+    assert redelivery.reader_of(as_stored(died.record)) == "orders.group.g"
+    assert (redelivery.home_of(letter), redelivery.reader_of(letter)) == ("orders", "orders")
+    assert redelivery.redriven(letter, 1).topic == "orders"
 
 
 def test_a_plain_record_among_dead_letters_belongs_to_their_queue() -> None:

@@ -85,11 +85,11 @@ def redrive(
 ) -> None:
     """Send dead letters to QUEUE again, oldest first: attempts from 1, history kept.
 
-    Interrupted, it stops after the one it is at; nothing is lost, and it can be run again.
+    Interrupted, it stops after those in hand; nothing is lost, and it can be run again.
     """
     with connected(url) as broker, Tally("redriven", ids) as tally:
         letters = dead_letters(broker, queue)
-        done = letters.redrive(limit=limit, rate=rate, where=tally.wanted)
+        done = letters.redrive(limit, rate, tally.wanted, progress=tally.tell, stop=tally.stop)
         tally.check(queue, done)
     _tell(as_json, "redriven", done, f"redriven to {queue}")
 
@@ -108,7 +108,7 @@ def discard(
         letters = dead_letters(broker, queue)
         sure(_question(queue, ids, limit), yes)
         with Tally("discarded", ids) as tally:
-            done = letters.discard(limit=limit, where=tally.wanted)
+            done = letters.discard(limit, tally.wanted, progress=tally.tell, stop=tally.stop)
             tally.check(queue, done)
     _tell(as_json, "discarded", done, f"of {queue} discarded")
 

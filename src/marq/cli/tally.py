@@ -25,13 +25,12 @@ class Tally:
         self._word = done
         self._ids = set(ids or ())
         self._met: set[str] = set()
-        self._count = 0
         self._told_at = time.monotonic()
         self._shown: Status | None = None
         self._open = ExitStack()
 
     def __enter__(self) -> Tally:
-        self._stop = self._open.enter_context(stop_asked())
+        self.stop = self._open.enter_context(stop_asked())
         if sys.stderr.isatty():
             self._shown = Console(stderr=True).status(f"0 {self._word}")
             self._open.enter_context(self._shown)
@@ -47,24 +46,22 @@ class Tally:
 
     def wanted(self, letter: marq.DeadLetter) -> bool:
         """Whether this one is meant; asked for each before it is done."""
-        if self._stop.is_set() or (self._ids and letter.message_id not in self._ids):
+        if self._ids and letter.message_id not in self._ids:
             return False
         self._met.add(letter.message_id)
-        self._tell()
-        self._count += 1
         return True
 
-    def _tell(self) -> None:
+    def tell(self, done: int) -> None:
         """On a terminal at once, elsewhere a line now and then."""
         if self._shown:
-            self._shown.update(f"{self._count:,} {self._word}")
+            self._shown.update(f"{done:,} {self._word}")
         elif time.monotonic() - self._told_at >= _EVERY_S:
             self._told_at = time.monotonic()
-            typer.echo(f"marq: {self._count:,} {self._word} so far", err=True)
+            typer.echo(f"marq: {done:,} {self._word} so far", err=True)
 
     def check(self, queue: str, done: int) -> None:
         """Fails if not everything that was asked for was done."""
-        if self._stop.is_set():
+        if self.stop.is_set():
             raise QueueError(f"interrupted: {done:,} {self._word}; run it again for the rest")
         missing = sorted(self._ids - self._met)
         if missing:

@@ -26,6 +26,8 @@ STRAIGHT_MS = 10_000
 parked."""
 LEASE_EXPIRED = "lease expired"
 EXPIRED = "expired: its ttl was over"
+NOBODY = ""
+"""The reader of a letter that died before any reader had it."""
 _DLQ = "__dlq.errors."
 
 
@@ -140,8 +142,13 @@ def release(event: Due, stored: Stored, partition: int, context: Context) -> Out
     return Outcome(Fate.COPIED, _record(context.queue, partition, stored, copy))
 
 
-def buried(stored: Stored, context: Context, reason: str, past: Pasts = ()) -> Outcome:
-    """The message as a dead letter, with its history; dropped where the queue wants none."""
+def buried(
+    stored: Stored, context: Context, reason: str, past: Pasts = (), reader: str | None = None
+) -> Outcome:
+    """The message as a dead letter, with its history; dropped where the queue wants none.
+
+    `reader`: in whose hands it died, where that was an ordered group.
+    """
     definition = context.definition
     if definition is not None and not definition.dead_letter:
         return Outcome(Fate.DROPPED)
@@ -155,7 +162,7 @@ def buried(stored: Stored, context: Context, reason: str, past: Pasts = ()) -> O
         history=history,
     )
     attempts = past[-1].attempt if past else meta.attempt - 1
-    errors = _errors(stored, context.queue, attempts, reason)
+    errors = _errors(stored, reader or _reader(stored, context.queue), attempts, reason)
     headers = header.join(letter, (*_without_errors(stored.user_headers()), *errors))
     topic = names.dead_letters(context.queue)
     return Outcome(Fate.BURIED, Outgoing(topic, 0, stored.key, stored.value, headers))
@@ -188,19 +195,36 @@ def cut(letter: Outgoing) -> Outgoing:
     )
 
 
-def redriven(letter: Stored, partition: int) -> Outgoing:
+def redriven(letter: Stored, partition: int, topic: str = "") -> Outgoing:
     """The dead letter as a message sent anew: only its id and history are kept.
 
-    Not its origin or time: else an earlier purge or the queue's ttl would void it again.
+    Not its origin or time: else an earlier purge or the queue's ttl would void it again. To its
+    queue it goes as a copy, for the own receivers alone: the queue's other readers had it when it
+    was sent. Unless no reader ever had it, or its reader has no other place to read it from.
     """
-    fresh = Meta(message_id=letter.message_id(), history=letter.meta().history)
-    headers = header.join(fresh, _without_errors(letter.user_headers()))
-    return Outgoing(home_of(letter), partition, letter.key, letter.value, headers)
+    home = home_of(letter)
+    meta = Meta(
+        message_id=letter.message_id(),
+        history=letter.meta().history,
+        copies=1 if reader_of(letter) == home else 0,
+    )
+    headers = header.join(meta, _without_errors(letter.user_headers()))
+    return Outgoing(topic or home, partition, letter.key, letter.value, headers)
 
 
 def home_of(letter: Stored) -> str:
-    """The queue a dead letter belongs to; any producer may have written it."""
-    return letter.meta().queue or letter.topic.removeprefix(names.dead_letters(""))
+    """The queue a dead letter belongs to: its topic says so, for any producer may have written its
+    headers."""
+    return letter.topic.removeprefix(names.dead_letters(""))
+
+
+def reader_of(letter: Stored) -> str:
+    """In whose hands it died: its queue's own receivers', an ordered group's by the name of the
+    group's topic, or nobody's."""
+    home = home_of(letter)
+    value = dict(letter.headers).get(f"{_DLQ}group")
+    said = home if value is None else value.decode("utf-8", "replace")
+    return said if said == NOBODY or said.startswith(f"{home}.group.") else home
 
 
 def reason_of(letter: Stored) -> str:
@@ -247,12 +271,18 @@ def _record(topic: str, partition: int, stored: Stored, meta: Meta) -> Outgoing:
     return Outgoing(topic, partition, stored.key, stored.value, headers)
 
 
-def _errors(stored: Stored, queue: str, attempts: int, reason: str) -> Headers:
+def _reader(stored: Stored, queue: str) -> str:
+    """Whoever has a message of a queue's topic are its own receivers; what is parked was with them
+    only if it is a copy."""
+    return NOBODY if stored.topic == names.DELAYED and not stored.meta().copies else queue
+
+
+def _errors(stored: Stored, reader: str, attempts: int, reason: str) -> Headers:
     said = {
         "topic": stored.topic,
         "partition": str(stored.partition),
         "offset": str(stored.offset),
-        "group": queue,
+        "group": reader,
         "delivery.count": str(attempts),
         "message": reason,
     }

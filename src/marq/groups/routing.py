@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from marq.core import header
+from marq.core import header, redelivery
+from marq.core.header import Meta
 from marq.core.stored import Outgoing, Stored, is_void
 from marq.core.wire import Writer
 from marq.groups import keys
@@ -36,6 +37,8 @@ def routed(
         ours = (header.NAME, plain_header(stored.address, stored.at_ms))
         return Outgoing(topic, partition, stored.key, stored.value, (ours, *stored.headers))
     meta, headers = header.split(stored.headers)
+    if is_copy(meta):
+        return None
     copy = replace(
         meta,
         origin=meta.origin or stored.address,
@@ -46,6 +49,20 @@ def routed(
         ttl_ms=0,
     )
     return Outgoing(topic, partition, stored.key, stored.value, header.join(copy, headers))
+
+
+def is_copy(meta: Meta) -> bool:
+    """Whether it is not for groups: it came back to the queue because of the own receivers, by
+    expiry, retry, giving back or redrive. A group has had the message it is a copy of."""
+    return meta.copies > 0
+
+
+def redriven(letter: Stored, config: GroupConfig, topic: str) -> Outgoing:
+    """A dead letter of the group, for where it reads: its own topic; where that is the queue, for
+    all who read it."""
+    key = key_of(letter, config)
+    place = keys.partition_of(letter.key or b"" if key is None else key, config.max_members)
+    return redelivery.redriven(letter, place, topic)
 
 
 def plain_header(origin: str, sent_ms: int) -> bytes:
@@ -68,12 +85,12 @@ def key_of(stored: Stored, config: GroupConfig) -> bytes | None:
     return keys.subject_key(subject.decode("utf-8", "replace"), config.partitioning_filters)
 
 
-def may_have_times(first: tuple[str, bytes | None]) -> bool:
-    """Whether a message whose first header this is may have to wait, or may have expired.
+def says_more(first: tuple[str, bytes | None]) -> bool:
+    """Whether a message whose first header this is may be a copy, have to wait, or have expired.
 
     Decoding costs as much as all the rest of handing a message out. The numbers of marq's header
-    are in rising order of their tags, and `sent` comes after due and expiry: where it is the first,
-    there are none.
+    are in rising order of their tags, and `sent` comes after copies, due and expiry: where it is
+    the first, there are none.
     """
     name, value = first
     return name == header.NAME and value is not None and len(value) > 1 and value[1] != _SENT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 import threading
+from collections.abc import Iterable, Iterator
 from itertools import count
 
 from confluent_kafka import Consumer
@@ -216,11 +217,11 @@ class Kafka:
     def peek(self, topic: str, limit: int) -> list[Stored]:
         return counts.peek(self, topic, limit)
 
-    def redrive(self, letters: list[Stored]) -> int:
-        return dead_letters.redrive(self, letters)
+    def redrive(self, chunks: Iterable[list[Stored]]) -> Iterator[int]:
+        return dead_letters.redrive(self, chunks)
 
-    def discard(self, letters: list[Stored]) -> int:
-        return dead_letters.discard(self, letters)
+    def discard(self, chunks: Iterable[list[Stored]]) -> Iterator[int]:
+        return dead_letters.discard(self, chunks)
 
     def stats(self, queue: str) -> Stats:
         """What the tracker wrote last; where none ever ran, from a look at the logs."""

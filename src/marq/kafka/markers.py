@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from marq.core import codec, names
-from marq.core.marker import Claim, ClaimId, Hold, KeepAlive, Marker, Progress, Source, Step, Tick
+from marq.core.marker import Hold, KeepAlive, Marker, Progress, Tick
 from marq.kafka.answers import Answer, Waiting
 from marq.kafka.clock import BrokerClock
 from marq.kafka.config import PUMP_LEASE_MS
@@ -79,14 +79,11 @@ class Markers:
         claims = (live for lane in self.lanes for live in list(lane.claims.values()))
         return sum(live.left - live.unbegun for live in claims if live.claim.source.queue == queue)
 
-    def end_one(self, source: Source, offset: int, sequence: int) -> Answer[bool]:
-        """Claim and end one message, wherever its consumers are."""
-        lane, claim = self.lane(source.queue, source.partition), ClaimId(self.worker, sequence)
+    def append(self, partition: int, marker: Marker) -> Answer[bool]:
+        """Write a marker and answer whether the log has it, for whoever needs no more of it."""
         answer: Answer[bool] = Answer(self.waiting)
-        runs = ((offset, 1),)
-        self.write(lane, Claim(claim, source, offset, runs, PUMP_LEASE_MS), lambda taken: None)
-        ended = Progress((Step(claim, 1),))
-        self.write(lane, ended, lambda taken: answer.fill(taken is not None))
+        lane = self.lanes[partition]
+        self.write(lane, marker, lambda taken: answer.fill(taken is not None))
         return answer
 
     # Progress, coalesced.

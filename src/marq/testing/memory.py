@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from random import Random
@@ -172,9 +172,19 @@ class Memory:
             found = [stored for stored in self._topic(topic) if stored.address not in taken]
             return found[:limit]
 
-    def redrive(self, letters: list[Stored]) -> int:
-        with self.caught_up():
-            return sum(map(self._redrive, letters))
+    def redrive(self, chunks: Iterable[list[Stored]]) -> Iterator[int]:
+        return self._settled(chunks, self._redrive)
+
+    def discard(self, chunks: Iterable[list[Stored]]) -> Iterator[int]:
+        return self._settled(chunks, self._end_letter)
+
+    def _settled(
+        self, chunks: Iterable[list[Stored]], settle: Callable[[Stored], bool]
+    ) -> Iterator[int]:
+        for letters in chunks:
+            with self.caught_up():
+                done = sum(map(settle, letters))
+            yield done
 
     def _redrive(self, letter: Stored) -> bool:
         partitions = len(self._topic(redelivery.home_of(letter)).partitions)
@@ -182,10 +192,6 @@ class Memory:
             return False
         self.log.append(redelivery.redriven(letter, self._place(letter.key, partitions)))
         return True
-
-    def discard(self, letters: list[Stored]) -> int:
-        with self.caught_up():
-            return sum(map(self._end_letter, letters))
 
     def _end_letter(self, letter: Stored) -> bool:
         """Claim and end one record, wherever the queue's consumers are."""

@@ -106,7 +106,7 @@ class Lane:
 
     def _hand_out(self, tenure: Tenure, message: Any) -> None:
         headers = message.headers()
-        if headers and routing.may_have_times(headers[0]) and not self._is_due(tenure, message):
+        if headers and routing.says_more(headers[0]) and not self._is_wanted(tenure, message):
             return
         attempt = tenure.attempts.get(message.offset(), 1) if tenure.attempts else 1
         if tenure.note is not None:
@@ -130,8 +130,12 @@ class Lane:
                 self._owner.note(tenure, begun.text)
         return begun.begun
 
-    def _is_due(self, tenure: Tenure, message: Any) -> bool:
+    def _is_wanted(self, tenure: Tenure, message: Any) -> bool:
+        """Whether it is for groups, due and not expired."""
         meta = header.split(tuple(message.headers()))[0]
+        if routing.is_copy(meta):  # in a queue that a static group reads itself
+            tenure.skip(message, None)
+            return False
         at_ms = message.timestamp()[1]
         due_ms, expires_ms = meta.due_at(at_ms), meta.expires_at(at_ms)
         if not due_ms and not expires_ms:

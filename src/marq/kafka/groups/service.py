@@ -95,7 +95,7 @@ class Service:
     ) -> Outgoing | None:
         context = Context(names.queue, self._kafka.definition(names.queue), 0, 0.0)
         past = Past(delivery.attempt, delivery.stored.at_ms, member, reason)
-        return redelivery.buried(delivery.stored, context, reason, (past,)).record
+        return redelivery.buried(delivery.stored, context, reason, (past,), names.base).record
 
     def send(self, names: GroupNames, message: Message, partition: int) -> Receipt[Sent]:
         found = Outgoing(names.queue, partition, message.key, message.value, message.headers)

@@ -1,0 +1,214 @@
+"""Redriving dead letters: two at once, and one who dies at each step; real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import marq
+from marq import embedded
+from marq.core import header, names
+from marq.core.fold import GRACE_MS, Record, fold
+from marq.core.header import Meta
+from marq.core.marker import Action, Tick
+from marq.core.overdue import Overdue, emit
+from marq.core.stored import Outgoing
+from marq.embedded import tether
+from marq.kafka import dead_letters
+from marq.kafka.backend import Kafka
+from marq.kafka.record import stored
+from tests.e2e.kafka_fixtures import Connect, NewQueue
+from tests.e2e.kafka_process import ROOT
+
+pytestmark = [pytest.mark.java, pytest.mark.kafka]
+
+LETTERS = 200
+PATIENCE_S = 60.0
+Redriver = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def redriver(kafka: embedded.Runtime) -> Iterator[Redriver]:
+    """Processes that redrive, as soon as they are told."""
+    found: list[subprocess.Popen[str]] = []
+
+    def start(queue: str, window: str = "", lease_ms: int = 30_000) -> subprocess.Popen[str]:
+        module = [sys.executable, "-m", "tests.e2e.redriver"]
+        about = [kafka.bootstrap_servers, queue, window, str(lease_ms)]
+        process = subprocess.Popen(
+            [sys.executable, tether.__file__, str(os.getpid()), *module, *about],
+            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        found.append(process)
+        return process
+
+    yield start
+    for each in found:
+        each.kill()
+        each.communicate()
+
+
+def looked(process: subprocess.Popen[str]) -> None:
+    """Wait until it knows which letters there are."""
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+
+
+def told(process: subprocess.Popen[str]) -> str:
+    """Let it go on; the last it said."""
+    return process.communicate("go\n", timeout=PATIENCE_S)[0].strip().split("\n")[-1]
+
+
+def bury(queue: marq.Queue[object], number: int) -> list[str]:
+    """Letters as any producer may write them; their ids."""
+    payloads = [str(each) for each in range(number)]
+    queue.dead_letters.send_many(payloads)
+    return payloads
+
+
+def sent_again(backend: Kafka, queue: str) -> Counter[str]:
+    """What lies in the queue's topic, by payload."""
+    partitions = backend.definition(queue).partitions
+    spans = {number: (0, end) for number, end in enumerate(backend.admin.ends(queue, partitions))}
+    return Counter(message.value().decode() for message in backend.reader.read(queue, spans))
+
+
+def test_two_who_redrive_at_once_send_each_letter_once(
+    backend: Kafka, new_queue: NewQueue, redriver: Redriver
+) -> None:
+    orders = new_queue()
+    payloads = bury(orders, LETTERS)
+    two = [redriver(orders.name) for _ in range(2)]
+    for each in two:
+        looked(each)
+    for each in two:  # both know of all letters, and of nothing the other does
+        assert each.stdin is not None
+        each.stdin.write("go\n")
+        each.stdin.flush()
+
+    said = [each.communicate(timeout=PATIENCE_S)[0].split() for each in two]
+
+    assert sum(int(count) for _, count in said) == LETTERS
+    assert sent_again(backend, orders.name) == Counter(payloads)
+    assert orders.dead_letters.list() == []
+
+
+def test_redrive_and_discard_at_once_share_the_letters(
+    backend: Kafka, connect: Connect, new_queue: NewQueue
+) -> None:
+    orders = new_queue()
+    bury(orders, 30)
+    other = connect().queue(orders.name).dead_letters
+    discarded: list[int] = []
+
+    def discard_all_meanwhile(letter: marq.DeadLetter) -> bool:
+        if not discarded:
+            discarded.append(other.discard(limit=10))
+        return True
+
+    redriven = orders.dead_letters.redrive(where=discard_all_meanwhile)
+
+    assert (redriven, discarded) == (20, [10])
+    assert sum(sent_again(backend, orders.name).values()) == 20
+
+
+@pytest.mark.parametrize(
+    ("window", "sent", "open_after"),
+    [
+        ("before-claim", False, False),
+        ("claimed", False, True),
+        ("won", False, True),
+        ("sent", True, True),
+        ("ended", True, False),
+    ],
+)
+def test_a_redriver_that_dies_loses_no_letter(
+    backend: Kafka,
+    new_queue: NewQueue,
+    redriver: Redriver,
+    window: str,
+    sent: bool,
+    open_after: bool,
+) -> None:
+    orders = new_queue()
+    payloads = bury(orders, 3)
+    process = redriver(orders.name, window, 1_000)
+    looked(process)
+
+    assert told(process) == f"window {window}"
+
+    assert process.returncode == -signal.SIGKILL
+    assert sent_again(backend, orders.name) == (Counter(payloads) if sent else Counter())
+    coming_back = lapsed(backend, orders.dead_letters.name)
+    assert coming_back == (payloads if open_after else [])
+    left = [letter.payload for letter in orders.dead_letters.list()]
+    assert left == (payloads if window == "before-claim" else [])
+
+
+def lapsed(backend: Kafka, letters: str) -> list[str]:
+    """The payloads of what the tracker brings back when the leases are over: its fold, an hour
+    later by the log's clock, and after the grace that follows such a jump."""
+    number = names.markers_partition(letters, 0, backend.markers_partitions)
+    state = backend.reader.folded_one(names.MARKERS, number)
+    later_ms = state.clock_ms + 3_600_000
+    for at_ms in range(later_ms, later_ms + GRACE_MS + 2_000, 1_000):
+        fold(state, [Record(state.next_offset, at_ms, Tick())])
+    topic_id = backend.admin.topic_id(letters)
+    offsets = []
+    for event in emit(state):
+        if isinstance(event, Overdue) and event.source.topic_id == topic_id:
+            assert (event.action, event.attempt) == (Action.EXPIRE, 0)
+            offsets.append(event.offset)
+    spans = {0: (0, backend.admin.end(letters, 0))}
+    found = {m.offset(): stored(m) for m in backend.reader.read(letters, spans)}
+    return sorted((found[at].value or b"").decode() for at in offsets)
+
+
+def test_nothing_is_sent_when_claiming_took_half_the_lease(
+    backend: Kafka, new_queue: NewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "LEASE_MS", 0)
+    orders = new_queue()
+    bury(orders, 2)
+
+    with pytest.raises(marq.NotConnected):
+        orders.dead_letters.redrive()
+
+    assert not sent_again(backend, orders.name)
+
+
+def test_redrive_tells_how_far_it_is_and_stops_when_asked(
+    backend: Kafka, new_queue: NewQueue
+) -> None:
+    orders = new_queue()
+    bury(orders, 250)
+    told_of: list[int] = []
+
+    class Stop:
+        def is_set(self) -> bool:
+            return bool(told_of) and told_of[-1] >= 200
+
+    assert orders.dead_letters.redrive(progress=told_of.append, stop=Stop()) == 200
+    assert told_of == [100, 200]
+    assert orders.dead_letters.discard(progress=told_of.append) == 50
+    assert sum(sent_again(backend, orders.name).values()) == 200
+
+
+def test_a_letter_goes_to_its_topic_s_queue_whatever_its_header_says(
+    backend: Kafka, new_queue: NewQueue
+) -> None:
+    orders, bills = new_queue(), new_queue()
+    forged = header.join(Meta(queue=bills.name), ())
+    letters = orders.dead_letters.name
+    backend.sender.send(Outgoing(letters, 0, None, b"forged", forged)).result(PATIENCE_S)
+
+    assert orders.dead_letters.redrive() == 1
+
+    assert sent_again(backend, orders.name) == Counter(["forged"])
+    assert not sent_again(backend, bills.name)
