@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from marq.core import payload, redelivery
 from marq.core.duration import Duration, milliseconds
 from marq.core.header import Past
+from marq.core.header import moment as moment
 from marq.core.stored import Stored
 from marq.errors import AlreadySettled, PayloadError
 from marq.receipt import Receipt
@@ -229,8 +230,3 @@ class DeadLetter(FromLog):
 
     def __repr__(self) -> str:
         return f"<DeadLetter {self.message_id} of {self.queue}: {self.reason}>"
-
-
-def moment(at_ms: int) -> datetime:
-    """A time of the log's clock as a datetime."""
-    return datetime.fromtimestamp(at_ms / 1_000, UTC)

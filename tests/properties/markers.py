@@ -26,24 +26,26 @@ from marq.core.marker import (
     Step,
     Tick,
 )
-from marq.core.wire import LONGEST_MS, MAX_INDEX
+from marq.core.wire import LATEST_MS, LONGEST_MS, MAX_INDEX, MOST
 
 LARGEST = 1 << 62
 
 counts = st.integers(1, 300) | st.integers(1, MAX_INDEX // 4)
 durations = st.integers(0, 100_000) | st.integers(0, LONGEST_MS)
 moments = st.integers(0, LARGEST)
-attempts = st.integers(0, 1_000) | st.integers(0, LARGEST)
+times = st.integers(0, LATEST_MS)
+attempts = st.integers(0, 1_000) | st.integers(0, MOST)
 texts = st.text(max_size=20)
+topics = st.from_regex(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,20}", fullmatch=True)
 words = st.integers(0, (1 << 64) - 1)
 sequences = st.integers(0, 500) | st.integers(0, LARGEST)
 claim_ids = st.builds(ClaimId, words, sequences)
 sources = st.builds(
     Source,
     st.binary(min_size=16, max_size=16),
-    st.integers(0, 1 << 31),
-    texts,
-    texts,
+    st.integers(0, MOST),
+    topics,
+    st.just("") | topics,
     st.integers(0, 1 << 40),
 )
 refs = st.builds(ParkedRef, moments, moments)
@@ -100,7 +102,7 @@ holds = st.builds(
 )
 part_actions = st.sampled_from([a for a in Action if a not in (Action.EXTEND, Action.CANCEL)])
 parts = st.builds(
-    Part, masks(), moments, durations, durations, attempts, st.booleans(), part_actions, texts
+    Part, masks(), times, durations, durations, attempts, st.booleans(), part_actions, texts
 )
 restated = st.builds(Restated, claim_ids, sources, runs(), st.lists(parts, max_size=3).map(tuple))
 ended_runs = st.builds(EndedRuns, sources, runs(least=0))

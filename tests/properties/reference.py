@@ -186,6 +186,8 @@ class Reference:
         self.marked.discard(message)
         if held.action is Action.EXTEND:
             lease.deadline = max(lease.deadline, self.clock + held.after_ms)
+            if by_tracker:
+                lease.ahead = min(lease.ahead, lease.deadline - self.clock - held.after_ms)
         else:
             lease.deadline, lease.ahead = self.clock + held.after_ms, held.ahead_ms
             lease.action, lease.reason = held.action, held.reason
@@ -205,6 +207,7 @@ class Reference:
             del self.parked[held.ref]
         elif held.action is Action.EXTEND:
             waiting.due = max(waiting.due, self.clock + held.after_ms)
+            waiting.ahead = min(waiting.ahead, waiting.due - self.clock - held.after_ms)
         else:
             due, tries = self.clock + held.after_ms, waiting.tries + 1
             self.parked[held.ref] = Waiting(due, held.ahead_ms, held.action, tries, held.reason)

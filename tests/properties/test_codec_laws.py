@@ -110,7 +110,12 @@ def test_what_a_newer_release_wrote_is_told_apart(version: int, kind: int, data:
 anything = st.integers(-2, 1 << 66) | st.integers(0, 70_000)
 any_ids = st.builds(ClaimId, st.integers(0, (1 << 64) - 1), anything)
 any_sources = st.builds(
-    Source, st.binary(min_size=15, max_size=16), anything, markers.texts, st.just(""), anything
+    Source,
+    st.binary(min_size=15, max_size=16),
+    anything,
+    markers.texts | markers.topics,
+    st.just(""),
+    anything,
 )
 any_runs = st.lists(st.tuples(anything, anything), max_size=3).map(tuple)
 any_actions = st.sampled_from(Action)

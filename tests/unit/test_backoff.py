@@ -23,3 +23,8 @@ def test_jitter_adds_up_to_a_quarter(attempt: int) -> None:
 
 def test_no_backoff_is_no_wait() -> None:
     assert backoff_ms(0, 0, 7, 0.9) == 0
+
+
+@pytest.mark.parametrize("attempt", [-1, 0])
+def test_an_attempt_that_cannot_be_waits_as_the_first(attempt: int) -> None:
+    assert backoff_ms(1_000, 60_000, attempt, 0) == 1_000

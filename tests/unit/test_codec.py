@@ -7,8 +7,9 @@ import tracemalloc
 
 import pytest
 
-from marq.core import bits, codec
+from marq.core import bits, codec, pieces
 from marq.core.marker import (
+    FAILED,
     Action,
     Begun,
     Claim,
@@ -30,7 +31,8 @@ from marq.core.marker import (
     Step,
     Tick,
 )
-from marq.core.wire import LONGEST_MS, MAX_INDEX
+from marq.core.reason import REASON_CHARS
+from marq.core.wire import LONGEST_MS, MAX_INDEX, MOST, Writer
 from marq.errors import MalformedMarker, MarkerError, NotAMarker, UnknownMarkerVersion
 
 WORKER = 0x0123456789ABCDEF
@@ -312,3 +314,56 @@ def test_one_changed_byte_is_a_marker_or_a_typed_error(name: str) -> None:
                 codec.decode(changed)
             except MarkerError:
                 continue
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        SOURCE._replace(queue=""),
+        SOURCE._replace(queue="no queue"),
+        SOURCE._replace(queue="x" * 300),
+        SOURCE._replace(subscription="\n"),
+        SOURCE._replace(partition=1 << 40),
+    ],
+)
+def test_a_claim_of_what_cannot_be_is_refused_on_both_sides(source: Source) -> None:
+    claim = Claim(ID, source, 0, ((0, 1),), 1_000)
+    out = Writer(codec.encode(Claim(ID, SOURCE, 0, ((0, 1),), 1_000))[:3])
+    pieces.put_claim_id(out, claim.id)
+    pieces.put_source(out, source)
+
+    with pytest.raises(ValueError, match="nothing can be claimed"):
+        codec.encode(claim)
+    with pytest.raises(MalformedMarker, match="no topic"):
+        codec.decode(out.bytes() + bytes((100, 0, 1, 0, 1)))
+
+
+def test_reasons_are_cut_and_cleaned_where_they_are_written_and_where_they_are_read() -> None:
+    said = "\ud800" + "x" * 5_000
+    kept = "?" + "x" * (REASON_CHARS - 1)
+    failed = tuple(Failed(attempt, 0, said) for attempt in range(1, FAILED + 3))
+    part = Part(0b1, 1_700_000_030_000, attempt=3, reason=said, failed=failed)
+    hold = Hold((Held(ID, 1, Action.BURY, reason=said),))
+
+    (held,) = codec.decode(codec.encode(hold)).held  # type: ignore[union-attr]
+    (claim,) = codec.decode(  # type: ignore[union-attr]
+        codec.encode(Restate(1, (Restated(ID, SOURCE, ((0, 1),), (part,)),)))
+    ).claims
+    long = Writer(codec.encode(hold)[: -len(kept) - 3])
+    long.text("y" * 5_000)
+    long.number(0)
+    (read,) = codec.decode(long.bytes()).held  # type: ignore[union-attr]
+
+    assert held.reason == kept
+    assert {each.reason for each in claim.parts[0].failed} == {claim.parts[0].reason} == {kept}
+    assert [each.attempt for each in claim.parts[0].failed] == list(range(3, FAILED + 3))
+    assert read.reason == "y" * REASON_CHARS
+
+
+def test_an_attempt_beyond_counting_is_the_most_that_is_counted() -> None:
+    begun = Begun(0b1, 1_000, 1 << 62, True, 0)
+    marker = Progress((Step(ID, 0b10, (begun,)),))
+
+    assert codec.decode(codec.encode(marker)) == Progress(
+        (Step(ID, 0b10, (Begun(0b1, 1_000, MOST, True, 0),)),)
+    )

@@ -7,6 +7,7 @@ import pytest
 from marq.core import codec, header, hold_log, names
 from marq.core.header import Meta
 from marq.core.marker import Parked, Tick
+from marq.core.wire import Writer
 from marq.errors import UnknownMarkerVersion
 
 TICK = codec.encode(Tick())
@@ -23,12 +24,35 @@ def test_among_markers_headers_say_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "first_header"), [(b"hello", None), (None, None), (TICK[:-1], None), (b"", b"x")]
+    ("value", "first_header"), [(b"hello", None), (None, None), (TICK[:-1], None), (b"", b"\0")]
 )
 def test_what_is_not_ours_is_nothing(value: bytes | None, first_header: bytes | None) -> None:
     assert hold_log.body(names.DELAYED, value, first_header) is None
 
 
-def test_a_newer_version_stops_the_reader() -> None:
-    with pytest.raises(UnknownMarkerVersion, match="upgrade the tracker first"):
-        hold_log.body(names.MARKERS, bytes((TICK[0], 99, TICK[2])), None)
+def test_a_newer_version_stops_the_reader_and_says_where_it_lies() -> None:
+    newer = bytes((TICK[0], 99, TICK[2]))
+
+    with pytest.raises(UnknownMarkerVersion, match=r"marq.markers\[3\] at offset 7: .*upgrade"):
+        hold_log.record((names.MARKERS, 3, 7), 0, newer, None)
+
+
+def test_a_parked_message_of_a_newer_version_stops_the_reader() -> None:
+    with pytest.raises(UnknownMarkerVersion, match=r"marq.delayed\[0\] at offset 7: .*upgrade"):
+        hold_log.record((names.DELAYED, 0, 7), 0, b"", b"\x02" + PARKED[1:])
+
+
+def test_only_marq_s_own_header_parks() -> None:
+    assert hold_log.said_of_parked(((header.NAME, PARKED), ("a", b"b"))) == PARKED
+    assert hold_log.said_of_parked((("a", b"\x02"), (header.NAME, PARKED))) == b""
+    assert hold_log.said_of_parked(((header.NAME, None),)) == b""
+    assert hold_log.said_of_parked(()) is None
+
+
+@pytest.mark.parametrize("name", ["delay_ms", "due_ms", "ahead_ms"])
+def test_a_parked_message_for_a_time_beyond_all_is_nothing(name: str) -> None:
+    tag = {"delay_ms": 3, "due_ms": 4, "ahead_ms": 5}[name]
+    forged = Writer(header.encode(Meta(queue="orders")))
+    forged.numbers((tag << 1, (1 << 64) - 1))
+
+    assert hold_log.body(names.DELAYED, b"", forged.bytes()) is None

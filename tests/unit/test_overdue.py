@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from marq.core import act
 from marq.core.fold import GRACE_MS, JUMP_MS, fold
 from marq.core.marker import Action
 from marq.core.overdue import Due, emit, next_lapse_ms
@@ -78,6 +79,25 @@ def test_a_hold_of_the_tracker_clears_the_mark() -> None:
     log.tick(at=1_600)
 
     assert [event.offset for event in overdue(fold(state, log))] == [7]
+
+
+def test_what_is_put_off_is_emitted_once_in_that_time_however_far_ahead_it_was() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[7], lease_ms=1_000, at=0)
+    log.hold(claim, [7], Action.REDELIVER, at=500, after_ms=3_600_000, ahead_ms=3_600_000)
+    parked = log.park(at=500, delay_ms=30_000, ahead_ms=30_000)
+    state = log.folded()
+    times: list[int] = []
+
+    for at in range(1_000, 130_000, 500):
+        log.tick(at=at)
+        if events := emit(fold(state, log)):
+            times.append(at)
+            log.append(act.put_off(events, 60_000), at=at)
+
+    assert times == [1_000, 61_000, 121_000]
+    assert deadline(state, claim) == 3_600_500
+    assert parked in [entry.ref for entry in state.parked]
 
 
 def test_a_hold_of_the_tracker_under_any_claim_clears_the_mark() -> None:

@@ -62,6 +62,7 @@ def test_an_expired_lease_makes_a_copy_due_at_the_deadline() -> None:
     assert meta_of(outcome.record) == Meta(
         attempt=2,
         copies=1,
+        expired=1,
         due_ms=20_000,
         origin="orders:2:7",
         sent_ms=10_000,
@@ -77,13 +78,72 @@ def test_a_message_that_was_only_prefetched_keeps_its_attempt_and_history() -> N
 
 
 def test_later_copies_of_expired_leases_back_off() -> None:
-    found = stored(attempt=2, copies=1)
+    found = stored(attempt=2, copies=1, expired=1)
 
     first = redelivery.resolve(event(attempt=2), found, CONTEXT)
     spread = redelivery.resolve(event(attempt=2), found, replace(CONTEXT, jitter=1))
 
     assert meta_of(first.record).due_ms == 21_000
+    assert meta_of(first.record).expired == 2
     assert meta_of(spread.record).due_ms == 21_250
+
+
+def test_what_was_given_back_or_retried_does_not_back_off_when_it_expires_for_the_first_time() -> (
+    None
+):
+    retried = redelivery.resolve(event(action=Action.REDELIVER), stored(copies=3), CONTEXT)
+
+    outcome = redelivery.resolve(event(attempt=2), as_stored(retried.record), CONTEXT)
+
+    assert meta_of(outcome.record).copies == 5
+    assert meta_of(outcome.record).due_ms == 20_000
+
+
+@pytest.mark.parametrize(
+    "origin", ["orders:2:zzz", "orders:2:", "orders:2:²", "orders:2:" + "9" * 5_000]
+)
+def test_a_forged_origin_is_no_place_below_a_purge(origin: str) -> None:
+    found = replace(
+        STORED, offset=9, headers=((header.NAME, header.encode(Meta(origin=origin[:1_000]))),)
+    )
+
+    assert not is_void(found, {"orders:2": 8})
+
+
+@pytest.mark.parametrize("count", [b"9" * 5_000, b"-1", b"", b"x", "²".encode()])
+def test_a_forged_count_of_attempts_is_none(count: bytes) -> None:
+    letter = replace(STORED, headers=(("__dlq.errors.delivery.count", count),))
+
+    assert redelivery.attempts_of(letter) == 0
+
+
+def test_every_copy_keeps_what_a_newer_marq_said() -> None:
+    newer = ((22, 7), (13, b"key"))
+    found, parked = stored(unknown=newer), stored(unknown=newer, queue="orders")
+    due = Due(ParkedRef(40_000, 5), Action.RELEASE, 37_000, 0, "")
+    died = redelivery.resolve(event(action=Action.BURY), found, CONTEXT).record
+
+    copies = [
+        redelivery.resolve(EVENT, found, CONTEXT).record,
+        redelivery.resolve(event(deadline_ms=90_000), found, CONTEXT).record,
+        redelivery.release(due, parked, 3, CONTEXT).record,
+        redelivery.given_back(found, "orders"),
+        died,
+        redelivery.redriven(as_stored(died), 1),
+    ]
+
+    assert [meta_of(copy).unknown for copy in copies] == [newer] * len(copies)
+
+
+def test_what_cannot_be_worked_out_is_buried_as_it_is() -> None:
+    odd = replace(STORED, headers=((header.NAME, b"\x01\x02"), *USER))
+
+    letter = redelivery.unread(odd, "orders", "cannot be worked out: \ud800" + "x" * 1_000)
+
+    assert (letter.topic, letter.key, letter.value) == ("dlq.orders", b"k", b"payload")
+    assert letter.headers[:2] == odd.headers
+    assert redelivery.reason_of(as_stored(letter)).startswith("cannot be worked out: ?xxx")
+    assert len(redelivery.reason_of(as_stored(letter))) == 300
 
 
 def test_a_retry_says_itself_when_it_is_due() -> None:

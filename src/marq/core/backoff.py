@@ -9,5 +9,5 @@ def backoff_ms(first_ms: int, cap_ms: int, attempt: int, jitter: float) -> int:
     `jitter` (0 to 1, passed in) adds up to a quarter, so that messages that failed together do
     not come back together; never less than the queue's backoff says.
     """
-    doubled = min(cap_ms, first_ms << min(attempt - 1, 40))
+    doubled = min(cap_ms, first_ms << min(max(attempt, 1) - 1, 40))
     return doubled + int(doubled * jitter / 4)

@@ -33,6 +33,7 @@ from marq.core.marker import (
     Step,
     Tick,
 )
+from marq.core.reason import cleaned
 from marq.core.wire import MAX_INDEX, Reader, Writer
 from marq.errors import MalformedMarker, NotAMarker, UnknownMarkerVersion
 
@@ -81,14 +82,14 @@ def decode(data: bytes) -> Marker:
 
 def _put_claim(out: Writer, claim: Claim) -> None:
     pieces.put_claim_id(out, claim.id)
-    pieces.put_source(out, claim.source)
+    pieces.put_claimed_source(out, claim.source)
     out.durations(claim.lease_ms)
     out.number(claim.start)
     pieces.put_offsets(out, claim.runs, claim.start)
 
 
 def _claim(data: Reader) -> Claim:
-    claim, source = pieces.claim_id(data), pieces.source(data)
+    claim, source = pieces.claim_id(data), pieces.claimed_source(data)
     lease_ms, start = data.duration(), data.number()
     return Claim(claim, source, start, pieces.offsets(data, start), lease_ms)
 
@@ -132,8 +133,8 @@ def _step(data: Reader, worker: int) -> Step:
 
 def _begun(data: Reader) -> Begun:
     indexes, lease_ms = data.indexes(), data.duration()
-    attempt, ahead_ms = data.number(), data.duration()
-    return Begun(indexes, lease_ms, attempt >> 1, bool(attempt & 1), ahead_ms)
+    attempt, kept_alive = pieces.attempt(data)
+    return Begun(indexes, lease_ms, attempt, kept_alive, data.duration())
 
 
 def _put_refs(out: Writer, refs: Iterable[ParkedRef]) -> None:
@@ -199,11 +200,12 @@ def _hold(data: Reader) -> Hold:
 def _put_terms(out: Writer, held: Held | HeldParked) -> None:
     pieces.put_action(out, held.action, _HOLD_ACTIONS)
     out.durations(held.after_ms, held.ahead_ms)
-    out.text(held.reason)
+    out.text(cleaned(held.reason))
 
 
 def _terms(data: Reader) -> tuple[Action, int, int, str]:
-    return pieces.action(data, _HOLD_ACTIONS), data.duration(), data.duration(), data.text()
+    action, after_ms = pieces.action(data, _HOLD_ACTIONS), data.duration()
+    return action, after_ms, data.duration(), pieces.reason(data)
 
 
 def _put_restate(out: Writer, restate: Restate) -> None:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from marq.core import bits, claimed, opening
 from marq.core.marker import (
+    FAILED,
     Action,
     Begun,
     Claim,
@@ -35,8 +36,6 @@ from marq.core.state import OpenClaim, State
 
 JUMP_MS = 2_000
 """Ticks come every 100 ms. A longer silence means that the tracker or the leader was away."""
-FAILED = 10
-"""Failed attempts that an entry remembers."""
 GRACE_MS = 5_000
 """How long acks and beats that waited in producers meanwhile may take to arrive."""
 
@@ -216,6 +215,8 @@ def _hold_claimed(state: State, claim: OpenClaim, held: Held, by_tracker: bool) 
         opening.unmark(state, claim, part.indexes)
         if held.action is Action.EXTEND:
             part.deadline_ms = max(part.deadline_ms, deadline_ms)
+            if by_tracker:  # put off: not emitted before, however much ahead it would be
+                part.ahead_ms = min(part.ahead_ms, part.deadline_ms - deadline_ms)
         else:
             if held.action is Action.REDELIVER and part.attempt and not by_tracker:
                 failed = Failed(part.attempt, state.clock_ms, held.reason)

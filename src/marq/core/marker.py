@@ -141,6 +141,10 @@ class Hold(Struct, frozen=True, gc=False):
     deadline."""
 
 
+FAILED = 10
+"""Failed attempts that an entry remembers."""
+
+
 class Failed(NamedTuple):
     """An attempt that ended in a retry, in the hands of the same worker."""
 

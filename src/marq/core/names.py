@@ -16,6 +16,7 @@ MAX_NAME = 200
 """A topic's name has at most 249 characters; `dlq.` and `.group.<g>.control` must fit beside."""
 
 _ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _RESERVED = re.compile(r"(?i:marq\.|dlq\.|__).*|.*\.p\d+|.*\.(sub|group)\..*")
 
 
@@ -38,6 +39,11 @@ def queue_name(name: object) -> str:
             f"'__', end in '.p<number>' or contain '.sub.' or '.group.'"
         )
     return name
+
+
+def is_topic(name: str) -> bool:
+    """Whether Kafka has topics of that name."""
+    return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
 
 
 def dead_letters(queue: str) -> str:

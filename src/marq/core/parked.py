@@ -213,8 +213,10 @@ def _number(ref: ParkedRef, level: int) -> int:
 
 def _put_off(entry: ParkedEntry, held: HeldParked, clock_ms: int) -> ParkedEntry:
     due_ms = clock_ms + held.after_ms
-    if held.action is Action.EXTEND:  # it stays what it is
-        return replace(entry, due_ms=max(due_ms, entry.due_ms), marked=False)
+    if held.action is Action.EXTEND:  # it stays what it is, and is not emitted before
+        later_ms = max(due_ms, entry.due_ms)
+        ahead_ms = min(entry.ahead_ms, later_ms - due_ms)
+        return replace(entry, due_ms=later_ms, ahead_ms=ahead_ms, marked=False)
     return replace(
         entry,
         due_ms=due_ms,

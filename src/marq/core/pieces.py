@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from struct import Struct as Layout
 
-from marq.core.marker import Action, ClaimId, Failed, Part, Restated, Source
-from marq.core.wire import MAX_INDEX, Reader, Writer
+from marq.core import names
+from marq.core.marker import FAILED, Action, ClaimId, Failed, Part, Restated, Source
+from marq.core.reason import cleaned
+from marq.core.wire import LATEST_MS, MAX_INDEX, MOST, Reader, Writer
 from marq.errors import MalformedMarker
 
 U64 = Layout("<Q")
@@ -43,6 +45,39 @@ def put_source(out: Writer, source: Source) -> None:
 def source(data: Reader) -> Source:
     topic_id = data.raw(_TOPIC_ID_BYTES)
     return Source(topic_id, data.number(), data.text(), data.text(), data.number())
+
+
+def put_claimed_source(out: Writer, source: Source) -> None:
+    if not _can_be(source):
+        raise ValueError(f"nothing can be claimed from {source}")
+    put_source(out, source)
+
+
+def claimed_source(data: Reader) -> Source:
+    """Where claimed messages lie. Nobody has claimed from what cannot be.
+
+    Asked of claims alone: whatever the tracker itself restates must be read again.
+    """
+    found = source(data)
+    if not _can_be(found):
+        raise MalformedMarker("no topic has such a name, or no partition such a number")
+    return found
+
+
+def _can_be(source: Source) -> bool:
+    names_it_needs = (source.queue, source.subscription or source.queue)
+    return source.partition <= MOST and all(map(names.is_topic, names_it_needs))
+
+
+def reason(data: Reader) -> str:
+    return cleaned(data.text())
+
+
+def attempt(data: Reader) -> tuple[int, bool]:
+    """An attempt, and whether it is kept alive. Of one beyond counting the most that is counted:
+    the record may end other messages, and must not be refused for it."""
+    value = data.number()
+    return min(value >> 1, MOST), bool(value & 1)
 
 
 def put_runs(out: Writer, runs: tuple[tuple[int, int], ...], position: int = 0) -> None:
@@ -113,7 +148,7 @@ def put_restated(out: Writer, claim: Restated) -> None:
         out.durations(part.ahead_ms, part.lease_ms)
         out.number(part.attempt << 1 | part.kept_alive)
         put_action(out, part.action, _PART_ACTIONS, _FAILED if part.failed else 0)
-        out.text(part.reason)
+        out.text(cleaned(part.reason))
         if part.failed:
             _put_failed(out, part.failed)
 
@@ -122,11 +157,15 @@ def _put_failed(out: Writer, attempts: tuple[Failed, ...]) -> None:
     out.number(len(attempts))
     for failed in attempts:
         out.numbers((failed.attempt, failed.at_ms))
-        out.text(failed.reason)
+        out.text(cleaned(failed.reason))
 
 
 def _failed(data: Reader) -> tuple[Failed, ...]:
-    return tuple(Failed(data.number(), data.number(), data.text()) for _ in range(data.count()))
+    found = [
+        Failed(min(data.number(), MOST), data.most(LATEST_MS), reason(data))
+        for _ in range(data.count())
+    ]
+    return tuple(found[-FAILED:])
 
 
 def restated(data: Reader) -> Restated:
@@ -135,8 +174,8 @@ def restated(data: Reader) -> Restated:
 
 
 def _part(data: Reader) -> Part:
-    indexes, deadline_ms, ahead_ms = data.indexes(), data.number(), data.duration()
-    lease_ms, attempt = data.duration(), data.number()
+    indexes, deadline_ms, ahead_ms = data.indexes(), data.most(LATEST_MS), data.duration()
+    lease_ms, (begun, kept_alive) = data.duration(), attempt(data)
     doing = data.number()
     if doing & ~_FAILED not in _PART_ACTIONS:
         raise MalformedMarker(f"no such action: {doing}")
@@ -145,9 +184,9 @@ def _part(data: Reader) -> Part:
         deadline_ms=deadline_ms,
         ahead_ms=ahead_ms,
         lease_ms=lease_ms,
-        attempt=attempt >> 1,
-        kept_alive=bool(attempt & 1),
+        attempt=begun,
+        kept_alive=kept_alive,
         action=Action(doing & ~_FAILED),
-        reason=data.text(),
+        reason=reason(data),
         failed=_failed(data) if doing & _FAILED else (),
     )

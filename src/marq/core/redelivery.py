@@ -16,7 +16,9 @@ from marq.core.catalog import QueueDefinition
 from marq.core.header import Headers, Meta, Past
 from marq.core.marker import Action
 from marq.core.overdue import Due, Event, Overdue
+from marq.core.reason import cleaned
 from marq.core.stored import Outgoing, Stored, is_void
+from marq.core.wire import MOST
 
 AHEAD_MS = 3_000
 """How long before its time a delayed message or a retry is emitted: the client hands it out to the
@@ -29,6 +31,8 @@ EXPIRED = "expired: its ttl was over"
 NOBODY = ""
 """The reader of a letter that died before any reader had it."""
 _DLQ = "__dlq.errors."
+_DIGITS = 20
+"""Of a number in a header: any producer may have written it, and Python refuses the longest."""
 
 
 Pasts = tuple[Past, ...]
@@ -84,6 +88,7 @@ def _again(event: Overdue, stored: Stored, past: Pasts, context: Context) -> Out
         _kept(stored, context.queue),
         attempt=event.attempt + 1 if event.attempt else meta.attempt,
         copies=meta.copies + 1,
+        expired=meta.expired + (event.action is Action.EXPIRE),
         due_ms=due_ms,
         suspect=event.kept_alive and event.attempt > 0 and event.action is Action.EXPIRE,
         history=header.remember(meta.history, *past),
@@ -92,12 +97,12 @@ def _again(event: Overdue, stored: Stored, past: Pasts, context: Context) -> Out
 
 
 def _wait_ms(event: Overdue, meta: Meta, context: Context) -> int:
-    """The first copy is due at the deadline; later ones back off, lest a message that no worker
-    survives keeps them all busy. A retry says itself how long it waits."""
-    if event.action is not Action.EXPIRE or not meta.copies or not context.definition:
+    """What expires for the first time is due at the deadline; later it backs off, lest a message
+    that no worker survives keeps them all busy. A retry says itself how long it waits."""
+    if event.action is not Action.EXPIRE or not meta.expired or not context.definition:
         return 0
     first_ms, cap_ms = context.definition.backoff_ms
-    return backoff_ms(first_ms, cap_ms, meta.copies, context.jitter)
+    return backoff_ms(first_ms, cap_ms, meta.expired, context.jitter)
 
 
 def _copied(stored: Stored, meta: Meta, context: Context) -> Outcome:
@@ -168,6 +173,14 @@ def buried(
     return Outcome(Fate.BURIED, Outgoing(topic, 0, stored.key, stored.value, headers))
 
 
+def unread(stored: Stored, queue: str, reason: str) -> Outgoing:
+    """A dead letter with payload, key and headers as they are, for a message that cannot be worked
+    out: nothing in it is looked at."""
+    errors = _errors(stored, queue, 0, reason)
+    topic = names.dead_letters(queue)
+    return Outgoing(topic, 0, stored.key, stored.value, (*stored.headers, *errors))
+
+
 def gone(event: Event, context: Context) -> Outcome:
     """A dead letter for a message whose payload can no longer be read."""
     reason = "the payload is gone: the record or its topic was deleted before it was acked"
@@ -206,6 +219,7 @@ def redriven(letter: Stored, partition: int, topic: str = "") -> Outgoing:
     meta = Meta(
         message_id=letter.message_id(),
         history=letter.meta().history,
+        unknown=letter.meta().unknown,
         copies=1 if reader_of(letter) == home else 0,
     )
     headers = header.join(meta, _without_errors(letter.user_headers()))
@@ -236,7 +250,7 @@ def reason_of(letter: Stored) -> str:
 def attempts_of(letter: Stored) -> int:
     """How often it was delivered before it died."""
     value = dict(letter.headers).get(f"{_DLQ}delivery.count") or b""
-    return int(value) if value.isdigit() else 0
+    return min(int(value), MOST) if value.isdigit() and len(value) <= _DIGITS else 0
 
 
 def _past(event: Overdue, reason: str) -> Pasts:
@@ -284,7 +298,7 @@ def _errors(stored: Stored, reader: str, attempts: int, reason: str) -> Headers:
         "offset": str(stored.offset),
         "group": reader,
         "delivery.count": str(attempts),
-        "message": reason,
+        "message": cleaned(reason),
     }
     return tuple((_DLQ + name, value.encode()) for name, value in said.items())
 

@@ -55,6 +55,12 @@ def is_void(stored: Stored, purged: dict[str, int]) -> bool:
     return _is_below(stored.address, purged) or _is_below(stored.meta().origin, purged)
 
 
+_DIGITS = 19
+"""Of the highest offset."""
+
+
 def _is_below(address: str, purged: dict[str, int]) -> bool:
+    """Whether it is an address below what was purged: any producer may have written it."""
     where, _, offset = address.rpartition(":")
-    return where in purged and int(offset) < purged[where]
+    is_number = offset.isascii() and offset.isdigit() and len(offset) <= _DIGITS
+    return is_number and where in purged and int(offset) < purged[where]

@@ -17,6 +17,13 @@ MAX_INDEX = 1 << 16
 LONGEST_MS = 1 << 48
 """The longest duration a record may hold, some 9,000 years: a time plus one still fits a number."""
 
+LATEST_MS = 1 << 49
+"""The latest time a record may name: now, and the longest duration after it."""
+
+MOST = (1 << 31) - 1
+"""The most attempts and copies, and the highest partition: nobody counts further, and Kafka takes
+no higher number for a partition."""
+
 _LAST_SHIFT = 63  # of a tenth byte: a number has 64 bits
 
 
@@ -113,6 +120,13 @@ class Reader:
         if byte & 0x80 or value >> 64:
             raise MalformedMarker("a number is longer than 64 bits")
         self._at = at + 1
+        return value
+
+    def most(self, limit: int) -> int:
+        """A number up to this one."""
+        value = self.number()
+        if value > limit:
+            raise MalformedMarker(f"a number is {value}, more than {limit}")
         return value
 
     def duration(self) -> int:

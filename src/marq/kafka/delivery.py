@@ -11,7 +11,7 @@ from marq.core import payload, settling
 from marq.core.stored import Stored
 from marq.kafka import settle
 from marq.kafka.handout import Handout
-from marq.kafka.record import stored
+from marq.kafka.record import headers, stored
 from marq.message import UNDECODED, Ack, Delivery, GiveBack, Reject, Retry, Verdict, moment
 from marq.receipt import Receipt
 
@@ -51,8 +51,8 @@ class KafkaDelivery(Delivery[T], Struct, gc=False, eq=False):
     def payload_as(self, wanted: Any) -> Any:
         if wanted is bytes:
             return self._message.value() or b""
-        headers = tuple(self._message.headers() or ())
-        return payload.decode(self._message.value() or b"", payload.content_type(headers), wanted)
+        content_type = payload.content_type(headers(self._message))
+        return payload.decode(self._message.value() or b"", content_type, wanted)
 
     @property
     def attempt(self) -> int:

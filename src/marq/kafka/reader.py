@@ -19,6 +19,7 @@ from marq.core.state import State
 from marq.kafka.admin import Admin
 from marq.kafka.clients import take
 from marq.kafka.config import Config
+from marq.kafka.record import headers
 from marq.kafka.refusals import AWAY, LEADERLESS, refusal, unreachable
 
 Span = tuple[int, int]
@@ -147,7 +148,6 @@ class _Pass:
 
 def hold_record(message: Any) -> Record:
     """A record of a hold log as the fold takes it."""
-    headers = message.headers()
-    first = (headers[0][1] or b"") if headers else None
-    body = hold_log.body(message.topic(), message.value(), first)
-    return Record(message.offset(), message.timestamp()[1], body)
+    place = (message.topic(), message.partition(), message.offset())
+    said = hold_log.said_of_parked(headers(message))
+    return hold_log.record(place, message.timestamp()[1], message.value(), said)

@@ -2,9 +2,42 @@
 
 from __future__ import annotations
 
+from operator import length_hint
 from typing import Any
 
+from confluent_kafka import Message
+
+from marq.core.header import Headers
 from marq.core.stored import Stored
+
+UNREADABLE = "marq-unreadable-headers"
+"""The one header of a message whose headers cannot be read; its copies and dead letters have it."""
+_WHY = b"a header's name is not UTF-8"
+
+
+def headers(message: Any) -> Headers:
+    """The message's headers, as they were sent; the only way to ask for them.
+
+    librdkafka's binding cannot make a text of a name that is not UTF-8: it raises `SystemError`,
+    and whoever asks again is given a list with a hole in it, which ends the process when it is
+    looked at. So the message is told to have one header only, which says what happened: it is
+    delivered without the others rather than not at all.
+    """
+    try:
+        return tuple(message.headers() or ())
+    except SystemError:
+        message.set_headers([(UNREADABLE, _WHY)])
+        return ((UNREADABLE, _WHY),)
+
+
+def have_headers(messages: list[Any]) -> bool:
+    """Whether one of these has any: as fast as asking them all can be."""
+    left = iter(messages)
+    try:
+        return any(map(Message.headers, left))
+    except SystemError:  # of the one before those that are left
+        messages[-1 - length_hint(left)].set_headers([(UNREADABLE, _WHY)])
+        return True
 
 
 def stored(message: Any) -> Stored:
@@ -13,8 +46,8 @@ def stored(message: Any) -> Stored:
         message.topic(),
         message.partition(),
         message.offset(),
-        message.timestamp()[1],
+        max(0, message.timestamp()[1]),
         message.key(),
         message.value(),
-        tuple(message.headers() or ()),
+        headers(message),
     )

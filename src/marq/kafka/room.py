@@ -8,11 +8,10 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from confluent_kafka import Message
-
 from marq.core import header
 from marq.core.header import PLAIN, Meta
 from marq.kafka.live import LiveClaim
+from marq.kafka.record import have_headers, headers
 from marq.kafka.tickets import Chunk, Indexes, Ticket
 
 LATER, LATER_BYTES = 20_000, 20 * 1_048_576
@@ -122,8 +121,8 @@ class Room:
 
 def not_plain(messages: list[Any]) -> dict[int, Meta]:
     """By index, what is said of messages that are not plain."""
-    if not any(map(Message.headers, messages)):
+    if not have_headers(messages):
         return {}
-    said = {i: tuple(headers) for i, m in enumerate(messages) if (headers := m.headers())}
-    metas = {i: header.split(headers)[0] for i, headers in said.items()}
+    said = {i: found for i, m in enumerate(messages) if (found := headers(m))}
+    metas = {i: header.split(found)[0] for i, found in said.items()}
     return {i: meta for i, meta in metas.items() if meta != PLAIN}

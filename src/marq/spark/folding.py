@@ -13,7 +13,7 @@ from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessorHandle,
 )
 
-from marq.core import batch, hold_log, snapshot
+from marq.core import batch, header, hold_log, names, snapshot
 from marq.core.fold import Record, fold
 from marq.core.state import State
 from marq.spark import fold_keys
@@ -23,9 +23,11 @@ OUTPUT = "topic string, partition int, batch binary"
 
 
 def hold_records(records: DataFrame, partitions: int) -> DataFrame:
-    """What is folded: markers as bytes, of parked messages only their first header; and by what
-    they are grouped."""
-    is_parked = F.col("headers").isNotNull() & (F.size("headers") > 0)
+    """What is folded: markers as bytes, of parked messages what their first header says if it is
+    ours (as `hold_log.said_of_parked` has it); and by what they are grouped."""
+    first = F.col("headers")[0]
+    is_parked = (F.col("topic") == names.DELAYED) & (F.size("headers") > 0)
+    said = F.when(first["key"] == header.NAME, first["value"])
 
     return records.select(
         fold_keys.column(partitions).alias("fold_key"),
@@ -34,7 +36,7 @@ def hold_records(records: DataFrame, partitions: int) -> DataFrame:
         "offset",
         F.unix_millis("timestamp").alias("at_ms"),
         F.when(~is_parked, F.col("value")).alias("marker"),
-        F.when(is_parked, F.coalesce(F.col("headers")[0]["value"], F.lit(b""))).alias("parked"),
+        F.when(is_parked, F.coalesce(said, F.lit(b""))).alias("parked"),
     )
 
 
@@ -86,7 +88,7 @@ def _in_offset_order(rows: Iterator[pd.DataFrame]) -> tuple[tuple[str, int], lis
         place = topic, int(frame["partition"].iat[0])
         columns = (frame[name].tolist() for name in ("offset", "at_ms", "marker", "parked"))
         found += [
-            Record(offset, at_ms, hold_log.body(topic, marker, parked))
+            hold_log.record((*place, offset), at_ms, marker, parked)
             for offset, at_ms, marker, parked in zip(*columns, strict=True)
         ]
     found.sort(key=lambda record: record.offset)

@@ -19,6 +19,7 @@ from marq.kafka.groups.owner import Owner
 from marq.kafka.groups.plan import Plan
 from marq.kafka.groups.tenure import Tenure
 from marq.kafka.groups.transactions import Superseded
+from marq.kafka.record import headers
 
 log = logging.getLogger("marq.groups")
 
@@ -105,8 +106,8 @@ class Lane:
                 tenure.reached(message.offset())
 
     def _hand_out(self, tenure: Tenure, message: Any) -> None:
-        headers = message.headers()
-        if headers and routing.says_more(headers[0]) and not self._is_wanted(tenure, message):
+        found = headers(message)
+        if found and routing.says_more(found[0]) and not self._is_wanted(tenure, message):
             return
         attempt = tenure.attempts.get(message.offset(), 1) if tenure.attempts else 1
         if tenure.note is not None:
@@ -132,7 +133,7 @@ class Lane:
 
     def _is_wanted(self, tenure: Tenure, message: Any) -> bool:
         """Whether it is for groups, due and not expired."""
-        meta = header.split(tuple(message.headers()))[0]
+        meta = header.split(headers(message))[0]
         if routing.is_copy(meta):  # in a queue that a static group reads itself
             tenure.skip(message, None)
             return False
