@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,11 @@ from marq.testing.memory import Memory
 from marq.worker import Worker
 
 T = TypeVar("T")
+log = logging.getLogger("marq")
+_COLLIDES = (
+    "this queue has a name that marq uses for topics and consumer groups of its own: it goes on to "
+    "work, but make one of another name, let this one run empty, and delete it"
+)
 
 
 class Broker:
@@ -58,12 +64,15 @@ class Broker:
         return self._queues[name]
 
     def _create_or_compare(self, name: str, fields: dict[str, Any]) -> None:
-        stored = self.backend.catalog().queue(name)
-        while stored is None:
+        known = self.backend.catalog()
+        while (stored := known.queue(name)) is None:
+            names.new_queue_name(name, known.queues())
             # Two may create at once: the first in the catalog's log wins, the other compares.
             if self.backend.change(name, options.define(fields)):
                 return
-            stored = self.backend.catalog().queue(name)
+            known = self.backend.catalog()
+        if names.collides(name) and name not in self._queues:
+            log.warning(_COLLIDES, extra={"queue": name})
         if found := catalog.differences(stored, fields):
             raise ConfigError(
                 f"queue {name!r} exists and differs: {'; '.join(found)}. "

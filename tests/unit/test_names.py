@@ -8,6 +8,7 @@ import pytest
 
 import marq
 from marq.core import names
+from marq.core.catalog import QueueDefinition
 from marq.errors import ConfigError
 
 
@@ -31,6 +32,10 @@ def test_a_queue_may_have_this_name(name: str) -> None:
         ("orders.p1", "a name marq uses itself"),
         ("orders.sub.audit", "a name marq uses itself"),
         ("orders.group.billing", "a name marq uses itself"),
+        ("marq-pay.orders", "a name marq uses itself"),
+        ("group.orders.billing", "a name marq uses itself"),
+        ("orders.sub", "a name marq uses itself"),
+        ("orders.group", "a name marq uses itself"),
         ("", "must be a text"),
         (None, "must be a text"),
         (7, "must be a text"),
@@ -43,6 +48,37 @@ def test_a_wrong_name_is_refused_before_anything_is_written(
         marq_broker.queue(name)
 
     assert marq_broker.queues() == []
+
+
+def test_a_queue_that_has_a_name_reserved_since_goes_on_to_work(
+    marq_broker: marq.Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert marq_broker.backend.change("orders.sub", QueueDefinition())
+
+    queue = marq_broker.queue("orders.sub")
+    queue.send(b"x")
+
+    assert [each.payload for each in queue.receive()] == [b"x"]
+    assert "let this one run empty, and delete it" in caplog.text
+
+
+def test_a_name_that_kafka_cannot_tell_from_another_one_is_refused(
+    marq_broker: marq.Broker,
+) -> None:
+    marq_broker.queue("shop.orders")
+
+    with pytest.raises(ConfigError, match=r"too close to queue 'shop\.orders'"):
+        marq_broker.queue("shop_orders")
+    assert marq_broker.queue("shop.orders").name == "shop.orders"
+
+
+@pytest.mark.parametrize(
+    "topic",
+    ["orders", "dlq.orders", "orders.p7", "orders.sub.audit", "orders.sub.audit.p1",
+     "dlq.orders.sub.audit", "orders.group.billing.control", "orders/tenant-42"],
+)  # fmt: skip
+def test_a_topic_tells_its_queue(topic: str) -> None:
+    assert names.home(topic) == "orders"
 
 
 def test_the_topics_of_the_longest_name_fit_into_kafka_s_249_characters() -> None:

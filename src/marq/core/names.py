@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from zlib import crc32
 
 from marq.errors import ConfigError
@@ -18,6 +19,11 @@ MAX_NAME = 200
 _ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _RESERVED = re.compile(r"(?i:marq\.|dlq\.|__).*|.*\.p\d+|.*\.(sub|group)\..*")
+# Queues may have these that were made before they were reserved. `group.orders.billing` has the
+# consumer group of group `billing` of `orders`, and `orders.sub` with priorities the topic of
+# subscription `p1` of `orders`; `marq-pay.` begins what is marq's own in namespace `pay`.
+_COLLIDING = re.compile(r"(?i:marq-|group\.).*|.*\.(sub|group)")
+_OF_QUEUE = re.compile(r"(?:dlq\.)?(?P<queue>.+?)(?:\.p\d+|\.(?:sub|group)\..*|/.*)?", re.DOTALL)
 
 
 def queue_name(name: object) -> str:
@@ -44,6 +50,38 @@ def queue_name(name: object) -> str:
 def is_topic(name: str) -> bool:
     """Whether Kafka has topics of that name."""
     return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
+
+
+def new_queue_name(name: object, others: Iterable[str] = ()) -> str:
+    """The name, if a new queue may have it beside these others."""
+    found = queue_name(name)
+    if collides(found):
+        raise ConfigError(
+            f"{found!r} is a name marq uses itself: names may not start with 'marq-' or 'group.', "
+            f"or end in '.sub' or '.group'"
+        )
+    alike = [other for other in others if other != found and _alike(other) == _alike(found)]
+    if alike:
+        raise ConfigError(
+            f"{found!r} is too close to queue {alike[0]!r}: Kafka refuses topics whose names "
+            f"differ only in '.' and '_'; choose another name"
+        )
+    return found
+
+
+def collides(name: str) -> bool:
+    """Whether this is a name that only a queue of an earlier release can have."""
+    return _COLLIDING.fullmatch(name) is not None
+
+
+def _alike(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def home(topic: str) -> str:
+    """The queue that a topic or a text like `jobs/tenant-42` belongs to, by its name."""
+    found = _OF_QUEUE.fullmatch(topic)
+    return found["queue"] if found else topic
 
 
 def dead_letters(queue: str) -> str:
