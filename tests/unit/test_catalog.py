@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from marq.core import catalog
-from marq.core.catalog import Catalog, Entry, QueueDefinition
+from marq.core.catalog import Catalog, Entry, NotAnEntry, QueueDefinition
+from marq.errors import ConfigError
 
 FIRST = QueueDefinition(lease_ms=1_000)
 SECOND = QueueDefinition(lease_ms=2_000)
@@ -70,20 +71,143 @@ def test_queues_are_named_in_order() -> None:
 def test_an_entry_is_read_back_as_it_was(definition: QueueDefinition | None) -> None:
     entry = Entry("queue", "orders", 3, definition)
 
-    assert catalog.decode(catalog.encode(entry)) == entry
+    value = catalog.encode(entry)
+
+    assert catalog.decode(value) == replace(entry, value=value)
 
 
-@pytest.mark.parametrize("value", [b"", b"{}", b"not json", b'{"kind":1,"name":"a","version":1}'])
-def test_anything_else_is_an_error(value: bytes) -> None:
-    with pytest.raises(msgspec.DecodeError):
+def test_only_what_is_not_as_usual_is_written() -> None:
+    usual, other = QueueDefinition(lease_ms=30 * 1_000), QueueDefinition(lease_ms=1, purged={})
+
+    assert catalog.encode(Entry("queue", "a", 1, usual)) == HEAD + b',"definition":{}}'
+    assert catalog.encode(Entry("queue", "a", 1, other)) == HEAD + b',"definition":{"lease_ms":1}}'
+
+
+HEAD = b'{"kind":"queue","name":"a","version":1'
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        b"",
+        b"{}",
+        b"not json",
+        b'{"kind":1,"name":"a","version":1}',
+        b'{"kind":"queue","name":"a","version":0}',
+        b'{"kind":"queue","name":"a","version":' + b"9" * 5_000 + b"}",
+        b'{"kind":"queue","name":"marq.catalog","version":1,"definition":{}}',
+        b'{"kind":"queue","name":"' + b"a" * 300 + b'","version":1}',
+        b'{"kind":"queue","name":"a\\ud800","version":1}',
+        HEAD + b',"x":"\xff"}',
+        HEAD + b',"definition":' + DEEP + b"}",
+        DEEP,
+        b"[" * 1_000_000,
+    ],
+    ids=lambda value: repr(value)[:60],
+)
+def test_anything_else_is_no_entry(value: bytes | None) -> None:
+    with pytest.raises(NotAnEntry):
         catalog.decode(value)
 
 
-def test_an_option_of_a_newer_version_is_not_ignored() -> None:
-    value = b'{"kind":"queue","name":"a","version":1,"definition":{"colour":"red"}}'
+def test_texts_do_not_count_as_nesting() -> None:
+    value = HEAD + b',"definition":{"note":"' + b'[{\\"' * 100 + b'"}}'
 
-    with pytest.raises(msgspec.ValidationError, match="colour"):
-        catalog.decode(value)
+    assert catalog.decode(value).newer
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [b'{"colour":"red"}', b'{"lane":true}', b'{"priorities":3}', b'{"lease_ms":0}', b"[]", b'"x"',
+     b'{"purged":{"a:0":-1}}', b'{"lease_ms":' + b"9" * 5_000 + b"}"],
+    ids=lambda value: repr(value)[:40],
+)  # fmt: skip
+def test_a_definition_that_cannot_be_read_is_a_newer_one_s(definition: bytes) -> None:
+    value = HEAD + b',"definition":' + definition + b"}"
+    found = Catalog()
+
+    assert found.apply(catalog.decode(value))
+
+    assert list(found.queues()) == ["a"]
+    assert list(found.definitions()) == []
+    assert found.version("queue", "a") == 1
+    assert [each.entry.value for each in found.kept()] == [value]
+    for topic in ("a", "dlq.a", "a.p1", "a.sub.audit", "dlq.a.sub.audit", "a/tenant"):
+        assert found.is_newer(topic)
+        with pytest.raises(ConfigError, match="queue 'a' was made by a newer marq: upgrade"):
+            found.of_topic(topic)
+    assert not found.is_newer("b")
+    assert found.of_topic("b") is None
+
+
+def test_a_newer_one_s_queue_that_was_deleted_is_deleted() -> None:
+    found = Catalog()
+    found.apply(catalog.decode(HEAD + b',"definition":{"colour":"red"}}'))
+
+    assert found.apply(Entry("queue", "a", 2))
+
+    assert found.queue("a") is None
+    assert not found.is_newer("a")
+
+
+def test_what_only_a_newer_release_knows_is_kept_as_it_was() -> None:
+    found = Catalog()
+    value = b'{ "kind":"tap", "name":"a", "version":1, "definition":{"x":[1]}, "more":{} }'
+
+    assert found.apply(catalog.decode(value))
+    assert not found.apply(catalog.decode(value))
+
+    assert [each.entry.value for each in found.kept()] == [value]
+
+
+def test_a_record_that_is_too_large_is_an_error() -> None:
+    purged = {f"{'q' * 200}:{number}": 1 << 40 for number in range(3_000)}
+
+    with pytest.raises(ConfigError, match="500,000 at most"):
+        catalog.encode(Entry("queue", "q" * 200, 1, QueueDefinition(purged=purged)))
+
+
+def test_what_belonged_to_a_queue_is_not_its_successor_s() -> None:
+    found = Catalog()
+    found.apply(found.change("orders", FIRST))
+    found.apply(found.record_group("orders", "billing"))
+    found.apply(found.change("orders", SECOND))
+    assert list(found.groups()) == [("orders", "billing")]
+
+    found.apply(found.change("orders", None))
+
+    assert (list(found.groups()), list(found.leftover_groups())) == ([], [("orders", "billing")])
+    found.apply(found.change("orders", FIRST))
+    assert (list(found.groups()), list(found.leftover_groups())) == ([], [("orders", "billing")])
+    assert (found.made("orders"), found.version("queue", "orders")) == (4, 4)
+
+    found.apply(found.forget_group("orders", "billing"))
+    found.apply(found.record_group("orders", "billing"))
+    assert (list(found.groups()), list(found.leftover_groups())) == ([("orders", "billing")], [])
+
+
+def test_a_group_that_is_given_up_is_nobody_s() -> None:
+    found = Catalog()
+    found.apply(found.change("orders", FIRST))
+    found.apply(found.record_group("orders", "billing"))
+
+    found.apply(found.give_up_group("orders", "billing"))
+
+    assert found.is_leftover("orders", "billing")
+    assert not found.has_group("orders", "billing")
+
+
+def test_a_group_that_only_a_newer_release_understands_is_left_alone() -> None:
+    found = Catalog()
+    found.apply(found.change("orders", FIRST))
+    value = b'{"kind":"group","name":"orders/billing","version":1,"definition":{"colour":"red"}}'
+
+    found.apply(catalog.decode(value))
+    found.apply(found.change("orders", None))
+
+    assert list(found.leftover_groups()) == []
 
 
 def test_differences_name_only_what_was_asked_for() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -10,10 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-import marq
 from marq.cli import shown
 from marq.cli.options import Json, QueueName, Url, Yes, connected, duration, existing, sure
-from marq.core.catalog import QueueDefinition
 
 app = typer.Typer(help="List, create, look at, empty and delete queues.", no_args_is_help=True)
 
@@ -31,20 +28,17 @@ _COUNTS = {
 def list_all(url: Url = None, as_json: Json = False) -> None:
     """List the queues and their options."""
     with connected(url) as broker:
-        found = [shown.definition(name, queue) for name, queue in _all(broker)]
+        catalog = broker.backend.catalog()
+        found = [shown.definition(name, queue) for name, queue in catalog.definitions()]
+        newer = [name for name in catalog.queues() if catalog.is_newer(name)]
+    if newer:
+        typer.echo(f"made by a newer marq, upgrade to see them: {', '.join(newer)}", err=True)
     if as_json:
         return typer.echo(shown.line(found))
     table = Table(*(column.replace("_", " ") for column in (*_COLUMNS, "paused")))
     for queue in found:
         table.add_row(*(shown.cell(queue[column]) for column in (*_COLUMNS, "paused")))
     Console().print(table)
-
-
-def _all(broker: marq.Broker) -> Iterator[tuple[str, QueueDefinition]]:
-    catalog = broker.backend.catalog()
-    for name in catalog.queues():
-        if found := catalog.queue(name):
-            yield name, found
 
 
 @app.command()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from marq.core import bits, claimed
+from marq.core.catalog import Catalog
 from marq.core.marker import (
     Action,
     Claim,
@@ -85,6 +86,17 @@ def apart(number: int, refused: set[int]) -> tuple[list[int], list[int]]:
     if taken:
         return taken, doubtful
     return doubtful[: number // 2], doubtful[number // 2 :]
+
+
+def understood(events: Iterable[Event], catalog: Catalog) -> tuple[list[Event], list[Event]]:
+    """Events of queues this release understands, and those of a newer one's: what becomes of these
+    is not for this one to say."""
+    known: list[Event] = []
+    newer: list[Event] = []
+    for event in events:
+        topic = event.queue if isinstance(event, Due) else event.source.queue
+        (newer if catalog.is_newer(topic) else known).append(event)
+    return known, newer
 
 
 def _names(event: Event) -> Iterable[Name]:

@@ -6,131 +6,195 @@ cannot both win, and everyone who reads the log agrees on who did.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import replace
 
-from marq.core import duration, names
+from marq.core import names
+from marq.core.catalog_entry import (
+    DEAD_LETTERS,
+    DEFAULTS,
+    GROUP,
+    MOST_BYTES,
+    QUEUE,
+    TRACKER,
+    Entry,
+    NotAnEntry,
+    QueueDefinition,
+    decode,
+    differences,
+    encode,
+)
+from marq.errors import ConfigError
+
+__all__ = [
+    "DEAD_LETTERS",
+    "DEFAULTS",
+    "MOST_BYTES",
+    "Catalog",
+    "Entry",
+    "Kept",
+    "NotAnEntry",
+    "QueueDefinition",
+    "decode",
+    "differences",
+    "encode",
+]
 
 
-class QueueDefinition(Struct, frozen=True, forbid_unknown_fields=True):
-    """The options of a queue, as the catalog holds them."""
+class Kept(Struct, frozen=True):
+    """An entry in force."""
 
-    lease_ms: int = 30_000
-    max_attempts: int = 5
-    backoff_ms: tuple[int, int] = (1_000, 300_000)
-    dead_letter: bool = True
-    ttl_ms: int | None = None
-    priorities: int = 1
-    partitions: int = 4
-    lane: bool = False
-    retention_ms: int = 0
-    paused: bool = False
-    purged: dict[str, int] = {}
-    """By topic:partition, the offset below which everything sent is void."""
-
-
-DEAD_LETTERS = QueueDefinition(max_attempts=1 << 30, dead_letter=False, partitions=1)
-"""How a queue of dead letters behaves: nothing dies twice, and what is rejected is gone."""
-
-
-TRACKER = "tracker"
-"""Kind and name of the record that says who runs the tracker."""
-
-
-class Entry(Struct, frozen=True, omit_defaults=True):
-    """One record of the catalog's log. No definition: the thing was deleted."""
-
-    kind: str
-    name: str
-    version: int
-    definition: QueueDefinition | None = None
-    owner: str = ""
-    """Of a tracker's record: who runs it now."""
+    entry: Entry
+    made: int
+    """The version that made the thing: what belongs to an earlier one of its name is not its."""
 
 
 class Catalog:
     """The fold of the catalog's log."""
 
-    def __init__(self) -> None:
-        self._entries: dict[tuple[str, str], Entry] = {}
+    def __init__(self, kept: Iterable[Kept] = ()) -> None:
+        self._kept: dict[tuple[str, str], Kept] = {}
+        self._newer: set[str] = set()
+        """Queues that only a newer release understands."""
+        for each in kept:
+            self._keep(each)
 
     def apply(self, entry: Entry) -> bool:
         """Take a record in; False if another one had won already."""
-        if entry.version != self.version(entry.kind, entry.name) + 1:
+        before = self._kept.get((entry.kind, entry.name))
+        if entry.version != (before.entry.version if before else 0) + 1:
             return False
-        self._entries[entry.kind, entry.name] = entry
+        goes_on = before is not None and before.entry.exists
+        self._keep(Kept(entry, before.made if before and goes_on else entry.version))
         return True
 
-    def adopt(self, entry: Entry) -> None:
-        """Take over what another catalog knows."""
-        self._entries[entry.kind, entry.name] = entry
+    def _keep(self, kept: Kept) -> None:
+        entry = kept.entry
+        if not entry.value:
+            kept = Kept(replace(entry, value=encode(entry)), kept.made)
+        self._kept[entry.kind, entry.name] = kept
+        if entry.kind == QUEUE:
+            (self._newer.add if entry.newer else self._newer.discard)(entry.name)
 
-    def entries(self) -> tuple[Entry, ...]:
-        """What is in force, to be adopted elsewhere."""
-        return tuple(self._entries.values())
+    def kept(self) -> tuple[Kept, ...]:
+        """What is in force, also of what was deleted: its version counts on."""
+        return tuple(self._kept.values())
 
     def owner(self) -> str:
         """Who runs the tracker; empty if nobody ever did."""
-        entry = self._entries.get((TRACKER, TRACKER))
-        return entry.owner if entry else ""
+        found = self._kept.get((TRACKER, TRACKER))
+        return found.entry.owner if found else ""
 
     def take_over(self, owner: str) -> Entry:
         """The record that makes this one run the tracker, if it is the first."""
         return Entry(TRACKER, TRACKER, self.version(TRACKER, TRACKER) + 1, owner=owner)
 
+    def record(self, kind: str, name: str) -> Entry | None:
+        """The record in force; None if there never was one."""
+        found = self._kept.get((kind, name))
+        return found.entry if found else None
+
     def version(self, kind: str, name: str) -> int:
-        entry = self._entries.get((kind, name))
-        return entry.version if entry else 0
+        found = self.record(kind, name)
+        return found.version if found else 0
+
+    def made(self, queue: str) -> int:
+        """The version that made the queue; 0 if there is none."""
+        found = self._kept.get((QUEUE, queue))
+        return found.made if found and found.entry.exists else 0
+
+    # Queues.
 
     def queue(self, name: str) -> QueueDefinition | None:
         """The queue's definition; None if there is no such queue."""
-        entry = self._entries.get(("queue", name))
-        return entry.definition if entry else None
+        if name in self._newer:
+            raise _newer_error(name)
+        found = self._kept.get((QUEUE, name))
+        return found.entry.definition if found else None
+
+    def is_newer(self, topic: str) -> bool:
+        """Whether this belongs to a queue that only a newer release understands: then nothing of it
+        is changed, deleted or buried here."""
+        return bool(self._newer) and not self._newer.isdisjoint((topic, names.home(topic)))
 
     def of_topic(self, topic: str) -> QueueDefinition | None:
         """The definition of a queue, or of a queue's dead letters."""
+        if self._newer and self.is_newer(topic):
+            raise _newer_error(names.home(topic))
         return DEAD_LETTERS if names.is_dead_letters(topic) else self.queue(topic)
 
     def queues(self) -> Iterator[str]:
         """The names of all queues, sorted."""
         return (
             name
-            for (kind, name), entry in sorted(self._entries.items())
-            if kind == "queue" and entry.definition
+            for (kind, name), kept in sorted(self._kept.items())
+            if kind == QUEUE and kept.entry.exists
         )
+
+    def definitions(self) -> Iterator[tuple[str, QueueDefinition]]:
+        """All queues that this release understands."""
+        for (kind, name), kept in sorted(self._kept.items()):
+            if kind == QUEUE and kept.entry.definition is not None:
+                yield name, kept.entry.definition
 
     def change(self, name: str, definition: QueueDefinition | None) -> Entry:
         """The record that would change the queue, if it is the first."""
-        return Entry("queue", name, self.version("queue", name) + 1, definition)
+        return Entry(QUEUE, name, self.version(QUEUE, name) + 1, definition)
+
+    # Ordered groups.
+
+    def groups(self) -> Iterator[tuple[str, str]]:
+        """Queue and name of every group of a queue that there is, sorted."""
+        return (_place(kept) for kept in self._groups() if self._is_its_queues(kept))
+
+    def leftover_groups(self) -> Iterator[tuple[str, str]]:
+        """Of every group whose queue was deleted, or that is being deleted itself."""
+        return (_place(kept) for kept in self._groups() if not self._is_its_queues(kept))
+
+    def is_leftover(self, queue: str, group: str) -> bool:
+        """Whether what is there under this group's name is an earlier queue's."""
+        found = self._kept.get((GROUP, f"{queue}/{group}"))
+        return found is not None and found.entry.exists and not self._is_its_queues(found)
+
+    def has_group(self, queue: str, group: str) -> bool:
+        """Whether the group is recorded as one of the queue."""
+        found = self._kept.get((GROUP, f"{queue}/{group}"))
+        return found is not None and found.entry.exists and self._is_its_queues(found)
+
+    def record_group(self, queue: str, group: str) -> Entry:
+        """The record that says that the queue has this group."""
+        return self._group_entry(queue, group, self.made(queue))
+
+    def give_up_group(self, queue: str, group: str) -> Entry:
+        """The record after which the group is nobody's: its topics may go."""
+        return self._group_entry(queue, group, 0)
+
+    def forget_group(self, queue: str, group: str) -> Entry:
+        """The record that says that nothing of the group is left."""
+        return self._group_entry(queue, group, None)
+
+    def _group_entry(self, queue: str, group: str, queue_version: int | None) -> Entry:
+        name = f"{queue}/{group}"
+        version = self.version(GROUP, name) + 1
+        return Entry(GROUP, name, version, queue_version=queue_version)
+
+    def _groups(self) -> Iterator[Kept]:
+        for (kind, name), kept in sorted(self._kept.items()):
+            if kind == GROUP and kept.entry.exists and "/" in name:
+                yield kept
+
+    def _is_its_queues(self, kept: Kept) -> bool:
+        """One that only a newer release understands counts as the queue's: it is left alone."""
+        queue_version = kept.entry.queue_version
+        return kept.entry.newer or queue_version == (self.made(_place(kept)[0]) or -1)
 
 
-def encode(entry: Entry) -> bytes:
-    """The record's value: JSON, for people read the catalog too."""
-    return msgspec.json.encode(entry)
+def _place(kept: Kept) -> tuple[str, str]:
+    queue, _, group = kept.entry.name.rpartition("/")
+    return queue, group
 
 
-def decode(value: bytes) -> Entry:
-    """The entry this record is; raises msgspec's errors on anything else."""
-    return msgspec.json.decode(value, type=Entry)
-
-
-def differences(stored: QueueDefinition, wanted: dict[str, Any]) -> list[str]:
-    """How the options asked for differ from the stored ones, one sentence each."""
-    have = asdict(stored)
-    return [
-        f"{name.removesuffix('_ms')} is {_shown(name, have[name])}, not {_shown(name, value)}"
-        for name, value in wanted.items()
-        if have[name] != value
-    ]
-
-
-def _shown(name: str, value: Any) -> str:
-    if not name.endswith("_ms") or value is None:
-        return repr(value)
-    if isinstance(value, tuple):
-        return repr(tuple(duration.text(part) for part in value))
-    return repr(duration.text(value))
+def _newer_error(queue: str) -> ConfigError:
+    return ConfigError(f"queue {queue!r} was made by a newer marq: upgrade this one to use it")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from marq.core import names
 from marq.core.catalog import Catalog
@@ -38,7 +38,10 @@ class Keeping:
         seeker: Seeker,
         writer: StatsWriter,
         now_ms: Callable[[], int | None],
+        chores: Sequence[Callable[[int], None]] = (),
     ) -> None:
+        self._chores = chores
+        """What else is to be done now and then; told the log's time."""
         self._now_ms = now_ms
         self._admin = admin
         self._catalog = catalog
@@ -104,6 +107,8 @@ class Keeping:
             self._trimmed_at = now
             self._trim_queues(catalog, topics, now_ms)
             self._look_for_gone(sources.values(), now)
+            for chore in self._chores:
+                chore(now_ms)
         if now >= self._committed_at + COMMIT_EVERY_S or not self._committed_at:
             self._committed_at = now
             self._commit_idle(catalog)
@@ -112,9 +117,7 @@ class Keeping:
         self, catalog: Catalog, sources: dict[tuple[bytes, int], SourceCount]
     ) -> dict[str, Topic]:
         wanted: dict[str, int] = {}
-        for queue in catalog.queues():
-            definition = catalog.queue(queue)
-            assert definition is not None
+        for queue, definition in catalog.definitions():
             wanted |= {queue: definition.partitions, names.dead_letters(queue): 1}
         spans = self._admin.spans(wanted)
         found: dict[str, Topic] = {}
@@ -186,10 +189,7 @@ class Keeping:
     def _commit_idle(self, catalog: Catalog) -> None:
         """Commit again what idle groups have committed, lest it be forgotten; a group with members
         refuses, and needs no help."""
-        for queue in catalog.queues():
-            definition = catalog.queue(queue)
-            if definition is None:
-                continue
+        for queue, definition in catalog.definitions():
             group = names.consumer_group(queue)
             try:
                 offsets = self._admin.committed(group, queue, definition.partitions)

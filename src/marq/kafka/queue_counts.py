@@ -62,9 +62,8 @@ class QueueCounts:
             parked.update(report.delayed)
         queues = {
             queue: definition
-            for queue in catalog.queues()
-            if (definition := catalog.queue(queue)) is not None
-            and topics.keys() >= {queue, names.dead_letters(queue)}
+            for queue, definition in catalog.definitions()
+            if topics.keys() >= {queue, names.dead_letters(queue)}
         }
         self._look(queues, topics)
         return {

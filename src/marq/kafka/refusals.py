@@ -32,7 +32,7 @@ AWAY = (
     KafkaError._TIMED_OUT,
     KafkaError._RESOLVE,
 )
-_DENIED = (
+DENIED = (
     KafkaError._AUTHENTICATION,
     KafkaError.SASL_AUTHENTICATION_FAILED,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -49,7 +49,7 @@ def unreachable(servers: str) -> NotConnected:
 def refusal(error: KafkaException, servers: str) -> ConfigError | NotConnected:
     """What the cluster will not do, in a sentence."""
     code, text = error.args[0].code(), error.args[0].str()
-    if code in _DENIED:
+    if code in DENIED:
         return ConfigError(f"the cluster at {servers} refuses the credentials or rights: {text}")
     return NotConnected(f"the cluster at {servers} refuses: {text}")
 

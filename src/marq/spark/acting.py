@@ -11,7 +11,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from marq.core import batch, catalog
-from marq.core.catalog import Catalog
+from marq.core.catalog import Catalog, Kept
 from marq.kafka.act import report
 from marq.kafka.act.perform import Act
 from marq.kafka.act.tools import Tools
@@ -25,16 +25,16 @@ class Acting:
 
     servers: str
     extra: tuple[tuple[str, str | int | float | bool], ...]
-    entries: tuple[bytes, ...]
+    catalog: tuple[tuple[int, bytes], ...]
+    """By what version each was made, and the entry's bytes as read: what this release does not
+    understand is told from what was deleted."""
     gone: frozenset[bytes]
     """Topics that were deleted, by id."""
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Perform the batch of each partition in these rows."""
         tools = _tools(self.servers, self.extra)
-        known = Catalog()
-        for entry in self.entries:
-            known.adopt(catalog.decode(entry))
+        known = Catalog(Kept(catalog.decode(value), made) for made, value in self.catalog)
         for frame in rows:
             for row in frame.to_pylist():
                 began = time.monotonic()

@@ -19,12 +19,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from marq.core import catalog, names
+from marq.core import names
 from marq.errors import NotConnected, QueueError
 from marq.kafka import config, ownership
 from marq.kafka.act import report
 from marq.kafka.act.seeker import Seeker
 from marq.kafka.backend import Kafka
+from marq.kafka.catalog_keeping import CatalogKeeping
 from marq.kafka.keeping import Keeping
 from marq.kafka.stats_log import StatsWriter
 from marq.kafka.ticks import Ticks
@@ -90,6 +91,7 @@ class Tracker:
             Seeker(config.reader(options.servers, self._extra)),
             StatsWriter(self._producer),
             self._ticks.clock.known_ms,
+            [CatalogKeeping(self._kafka.catalog_log, self._kafka.admin, self._owner).keep],
         )
 
     def _hold_logs(self) -> list[tuple[str, int]]:
@@ -189,7 +191,7 @@ class Tracker:
         act = Acting(
             self._options.servers,
             tuple(self._extra.items()),
-            tuple(catalog.encode(entry) for entry in found.entries()),
+            tuple((each.made, each.entry.value) for each in found.kept()),
             self._keeping.gone,
         )
         rows: list[Any] = frame.mapInArrow(act, acting.OUTPUT).collect()

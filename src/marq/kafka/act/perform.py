@@ -94,8 +94,11 @@ class Act:
             return self._put_off(producer, events, SOON_MS)
         standing = act.standing(events, (record.body for record in tail))
         self._report.overtaken = len(events) - len(standing)
+        known, newer = act.understood(standing, self._catalog)
+        # Again and again, until the tracker is upgraded: it finds them as they were.
+        self._put_off(producer, newer, LATER_MS)
         payloads = Payloads(self._tools, (self._topic, self._partition))
-        for found in payloads.read(standing):
+        for found in payloads.read(known):
             self._settle(producer, found)
         self._restate(producer, tail)
 
