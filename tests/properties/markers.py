@@ -92,7 +92,8 @@ keep_alives = st.builds(
     KeepAlive, words, st.sets(sequences, max_size=20).map(lambda found: tuple(sorted(found)))
 )
 hold_actions = st.sampled_from([a for a in Action if a is not Action.EXPIRE])
-held = st.builds(Held, claim_ids, masks(), hold_actions, durations, durations, texts)
+held_actions = hold_actions.filter(lambda action: action is not Action.CANCEL)
+held = st.builds(Held, claim_ids, masks(), held_actions, durations, durations, texts)
 held_parked = st.builds(HeldParked, refs, hold_actions, durations, durations, texts)
 holds = st.builds(
     Hold,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from marq.core import bits
+from marq.core.marker import Restated
 
 Runs = tuple[tuple[int, int], ...]
 """A claim's messages as (first offset, count), ascending."""
@@ -19,6 +20,17 @@ def end(runs: Runs) -> int:
     """The offset after the claim's last."""
     first, count = runs[-1]
     return first + count
+
+
+def is_sound(claim: Restated) -> bool:
+    """Whether each part of the statement names messages of the claim, and no other part the same.
+    No tracker writes another one, and nobody could say where its messages lie."""
+    left = bits.span(0, size(claim.runs))
+    for part in claim.parts:
+        if not part.indexes or part.indexes & ~left:
+            return False
+        left &= ~part.indexes
+    return bool(claim.parts)
 
 
 def indexes(runs: Runs, start: int, stop: int) -> int:

@@ -43,7 +43,8 @@ VERSION = 1
 _CLAIM, _PROGRESS, _KEEP_ALIVE, _HOLD, _RESTATE, _TICK, _FORGET = range(1, 8)
 _HEAD_BYTES = 3
 _MAX_NAMED = 1 << 28  # messages named by one record: 32 MB as sets of indexes
-_HOLD_ACTIONS = frozenset(Action) - {Action.EXPIRE}
+_PARKED_ACTIONS = frozenset(Action) - {Action.EXPIRE}
+_HELD_ACTIONS = _PARKED_ACTIONS - {Action.CANCEL}
 
 
 def encode(marker: Marker) -> bytes:
@@ -178,33 +179,34 @@ def _put_hold(out: Writer, hold: Hold) -> None:
     for held in hold.held:
         pieces.put_claim_id(out, held.claim)
         out.indexes(held.indexes)
-        _put_terms(out, held)
+        _put_terms(out, held, _HELD_ACTIONS)
     out.number(len(hold.parked))
     for parked in hold.parked:
         out.numbers(parked.ref)
-        _put_terms(out, parked)
+        _put_terms(out, parked, _PARKED_ACTIONS)
 
 
 def _hold(data: Reader) -> Hold:
     by_tracker = pieces.flag(data)
     held = tuple(
-        Held(pieces.claim_id(data), data.indexes(), *_terms(data)) for _ in range(data.count())
+        Held(pieces.claim_id(data), data.indexes(), *_terms(data, _HELD_ACTIONS))
+        for _ in range(data.count())
     )
     parked = tuple(
-        HeldParked(ParkedRef(data.number(), data.number()), *_terms(data))
+        HeldParked(ParkedRef(data.number(), data.number()), *_terms(data, _PARKED_ACTIONS))
         for _ in range(data.count())
     )
     return Hold(held, parked, by_tracker)
 
 
-def _put_terms(out: Writer, held: Held | HeldParked) -> None:
-    pieces.put_action(out, held.action, _HOLD_ACTIONS)
+def _put_terms(out: Writer, held: Held | HeldParked, allowed: frozenset[Action]) -> None:
+    pieces.put_action(out, held.action, allowed)
     out.durations(held.after_ms, held.ahead_ms)
     out.text(cleaned(held.reason))
 
 
-def _terms(data: Reader) -> tuple[Action, int, int, str]:
-    action, after_ms = pieces.action(data, _HOLD_ACTIONS), data.duration()
+def _terms(data: Reader, allowed: frozenset[Action]) -> tuple[Action, int, int, str]:
+    action, after_ms = pieces.action(data, allowed), data.duration()
     return action, after_ms, data.duration(), pieces.reason(data)
 
 

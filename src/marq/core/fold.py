@@ -232,7 +232,7 @@ def _hold_claimed(state: State, claim: OpenClaim, held: Held, by_tracker: bool) 
 def _restate(state: State, offset: int, restate: Restate) -> None:
     state.restated_ms = state.clock_ms
     known_at = max(0, restate.as_of - 1)
-    for claim in restate.claims:
+    for claim in filter(claimed.is_sound, restate.claims):
         known = state.claims.get(claim.id)
         if known is None:
             # Built anew from a trimmed log, or it ended after the tracker looked: then its

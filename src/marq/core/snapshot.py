@@ -15,6 +15,7 @@ from marq.core.state import Claimed, OpenClaim, State
 from marq.core.wire import Reader, Writer
 
 VERSION = 4
+_ACTIONS = frozenset(Action)
 
 
 class StaleSnapshot(Exception):
@@ -92,9 +93,10 @@ def load_chunk(blob: bytes) -> Chunk:
 
 def _entry(data: Reader) -> ParkedEntry:
     ref = ParkedRef(data.number(), data.number())
-    due_ms, ahead_ms, action, tries, marked = (data.number() for _ in range(5))
+    due_ms, ahead_ms, action = data.number(), data.number(), pieces.action(data, _ACTIONS)
+    tries, marked = data.number(), bool(data.number())
     reason, queue = data.text(), data.text()
-    return ParkedEntry(ref, due_ms, ahead_ms, Action(action), tries, bool(marked), reason, queue)
+    return ParkedEntry(ref, due_ms, ahead_ms, action, tries, marked, reason, queue)
 
 
 def _put_claim(out: Writer, claim: OpenClaim) -> None:

@@ -63,6 +63,8 @@ class Lease(Struct, frozen=True, tag="lease", tag_field="record", omit_defaults=
 Record = ConfigRecord | Hold | StepDown
 _control: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 _lease = msgspec.json.Decoder(Lease)
+_NOT_OURS = (msgspec.MsgspecError, ValueError, RecursionError)
+"""Texts that are no UTF-8 and records nested too deep are errors of Python's."""
 
 
 def encode(record: Record | Lease) -> bytes:
@@ -74,7 +76,7 @@ def decode(value: bytes | None) -> Record | None:
     """The control record; None if it is none, for anyone may write to a topic."""
     try:
         return _control.decode(value or b"")
-    except msgspec.MsgspecError:
+    except _NOT_OURS:
         return None
 
 
@@ -82,5 +84,5 @@ def decode_lease(value: bytes | None) -> Lease | None:
     """The lease record; None if it is none."""
     try:
         return _lease.decode(value or b"")
-    except msgspec.MsgspecError:
+    except _NOT_OURS:
         return None
