@@ -6,16 +6,9 @@ import base64
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from confluent_kafka import (
-    Consumer,
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-    TopicPartition,
-)
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ConfigResource,
@@ -24,15 +17,16 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
-from marq.errors import ConfigError, NotConnected
+from marq.errors import ConfigError, QueueError
 from marq.kafka import config
+from marq.kafka.group_offsets import GroupOffsets
 from marq.kafka.offsets import Offsets
-from marq.kafka.refusals import AWAY, LEADERLESS, refusal, unreachable
+from marq.kafka.refusals import answered, refusal, unreachable
 
 T = TypeVar("T")
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-_COORDINATOR_S = 5.0
+_TRIM_S = 5.0
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID)
 
 
@@ -45,6 +39,7 @@ class Admin:
         self.servers = settings["bootstrap.servers"]
         self._timeout_s = timeout_s
         self._offsets = Offsets(self._client, self.servers, timeout_s)
+        self._groups = GroupOffsets(self._client, settings, timeout_s)
 
     def brokers(self) -> int:
         """How many brokers answer for; `NotConnected` if none does."""
@@ -91,13 +86,26 @@ class Admin:
 
     def describe_all(self, topics: Iterable[str]) -> dict[str, tuple[bytes, int] | None]:
         """The same of many at once."""
+        found = self.describe_each(topics)
+        for about in found.values():
+            if isinstance(about, QueueError):
+                raise about
+        return cast(dict[str, tuple[bytes, int] | None], found)
+
+    def describe_each(
+        self, topics: Iterable[str]
+    ) -> dict[str, tuple[bytes, int] | QueueError | None]:
+        """The same; where the cluster does not tell it of one, why not."""
         if not (asked := list(topics)):
             return {}
         futures = self._client.describe_topics(
             TopicCollection(asked), request_timeout=self._timeout_s
         )
-        found = {topic: self._settle(future, *_MISSING) for topic, future in futures.items()}
-        return {topic: about and _identity(about) for topic, about in found.items()}
+        found = {topic: self._try(future, *_MISSING) for topic, future in futures.items()}
+        return {
+            topic: about if about is None or isinstance(about, QueueError) else _identity(about)
+            for topic, about in found.items()
+        }
 
     def topic_id(self, topic: str) -> bytes | None:
         """The topic's id; None if there is none."""
@@ -121,11 +129,26 @@ class Admin:
 
     def trim(self, ends: dict[tuple[str, int], int]) -> None:
         """Delete the records below these offsets."""
-        places = [TopicPartition(*place, end) for place, end in ends.items()]
-        if places:
-            futures = self._client.delete_records(places, request_timeout=self._timeout_s)
-            for future in futures.values():
-                self._settle(future, *_MISSING, KafkaError.OFFSET_OUT_OF_RANGE)
+        for error in self.trim_each(ends).values():
+            raise error
+
+    def trim_each(self, ends: dict[tuple[str, int], int]) -> dict[tuple[str, int], QueueError]:
+        """The same; where it could not be done, why not."""
+        if not ends:
+            return {}
+        # Not to be carried out long after it was asked for: by then the name may be another's.
+        timeout_s = min(_TRIM_S, self._timeout_s)
+        futures = self._client.delete_records(
+            [TopicPartition(*place, end) for place, end in ends.items()],
+            request_timeout=timeout_s,
+            operation_timeout=timeout_s,
+        )
+        harmless = (*_MISSING, KafkaError.OFFSET_OUT_OF_RANGE)
+        tried = {
+            (place.topic, place.partition): self._try(future, *harmless)
+            for place, future in futures.items()
+        }
+        return {place: error for place, error in tried.items() if isinstance(error, QueueError)}
 
     def starts(self, topic: str, partitions: int) -> list[int]:
         """The first offsets that are there."""
@@ -160,63 +183,30 @@ class Admin:
                 raise unreachable(self.servers)
             time.sleep(0.05)
 
+    # Groups.
+
     def commit(self, group: str, topic: str, offsets: list[int]) -> None:
-        """Set the offsets of a group without members."""
-        places = [TopicPartition(topic, number, at) for number, at in enumerate(offsets)]
-        request = [ConsumerGroupTopicPartitions(group, places)]
-        self._ask_coordinator(
-            lambda: self._client.alter_consumer_group_offsets(
-                request, request_timeout=min(_COORDINATOR_S, self._timeout_s)
-            )[group].result(self._timeout_s)
-        )
+        """Set the offsets of a group; as soon as its members have left, for it must have none."""
+        self._groups.commit(group, topic, offsets)
+
+    def commit_idle(self, group: str, topic: str, offsets: list[int]) -> bool:
+        """Set the offsets of a group without members; False if it has some."""
+        return self._groups.commit_idle(group, topic, offsets)
 
     def committed(self, group: str, topic: str, partitions: int) -> list[int]:
-        """The group's offsets; -1001 where it has none.
-
-        Asked by a consumer that never joins: where the coordinator has moved, the admin client's
-        list_consumer_group_offsets ends the process (librdkafka 2.16, rd_kafka_cgrp_op).
-        """
-        places = [TopicPartition(topic, number) for number in range(partitions)]
-        consumer = Consumer({**self._settings, "group.id": group, "enable.auto.commit": False})
-        try:
-            found = self._ask_coordinator(
-                lambda: consumer.committed(places, timeout=min(_COORDINATOR_S, self._timeout_s))
-            )
-        finally:
-            consumer.close()
-        by_number = {place.partition: place.offset for place in found}
-        return [by_number[number] for number in range(partitions)]
+        """The group's offsets; -1001 where it has none."""
+        return self._groups.committed(group, topic, partitions)
 
     def forget_group(self, group: str) -> None:
         """Delete a group's offsets, as soon as its members have left."""
-        until = time.monotonic() + self._timeout_s
-        while True:
-            futures = self._client.delete_consumer_groups([group], request_timeout=self._timeout_s)
-            try:
-                futures[group].result(self._timeout_s)
-                return
-            except KafkaException as error:
-                code = error.args[0].code()
-                if code == KafkaError.GROUP_ID_NOT_FOUND:
-                    return
-                if code != KafkaError.NON_EMPTY_GROUP or time.monotonic() > until:
-                    raise refusal(error, self.servers) from None
-            time.sleep(0.1)
+        self._groups.forget(group)
 
-    def _ask_coordinator(self, call: Callable[[], T]) -> T:
-        """The answer of a group's coordinator; a new cluster, or a broker just started, loads it
-        first, and a question on its way to one that is not yet there is not answered at all."""
-        until = time.monotonic() + self._timeout_s
-        while True:
-            try:
-                return self._ask(call)
-            except NotConnected:
-                if time.monotonic() > until:
-                    raise
-            except KafkaException as error:
-                if error.args[0].code() not in LEADERLESS or time.monotonic() > until:
-                    raise refusal(error, self.servers) from None
-            time.sleep(0.05)
+    def _try(self, future: Future[Any], *harmless: int) -> Any:
+        """What came of it; the error as a value, so that one keeps nothing of the others."""
+        try:
+            return self._settle(future, *harmless)
+        except QueueError as error:
+            return error
 
     def _settle(self, future: Future[Any], *harmless: int) -> Any:
         try:
@@ -227,14 +217,7 @@ class Admin:
             return None
 
     def _ask(self, call: Callable[[], T]) -> T:
-        try:
-            return call()
-        except TimeoutError:
-            raise unreachable(self.servers) from None
-        except KafkaException as error:
-            if error.args[0].code() in AWAY:
-                raise unreachable(self.servers) from None
-            raise
+        return answered(call, self.servers)
 
 
 def _client(settings: config.Config) -> AdminClient:

@@ -64,3 +64,15 @@ def patiently(call: Callable[[], T], timeout_s: float) -> T:
             if error.args[0].code() not in LEADERLESS or time.monotonic() > until:
                 raise
             time.sleep(0.05)
+
+
+def answered(call: Callable[[], T], servers: str) -> T:
+    """The call's result; `NotConnected` if no broker answered it."""
+    try:
+        return call()
+    except TimeoutError:
+        raise unreachable(servers) from None
+    except KafkaException as error:
+        if error.args[0].code() in AWAY:
+            raise unreachable(servers) from None
+        raise
