@@ -70,3 +70,36 @@ def test_records_nobody_has_claimed_are_left() -> None:
         Runs([(0, 6)]).without(Runs(found.ever))
     )
     assert 5 in found.never_claimed(Runs([(0, 6)]))
+
+
+def test_what_is_known_to_be_empty_needs_no_claim() -> None:
+    log = MarkersLog()
+    claim = log.claim(offsets=[0, 1, 2], at=0)
+    other = log.claim(offsets=[4, 5], at=1)
+    log.acked(claim, [0, 1, 2], at=2)
+    log.acked(other, [4], at=3)
+
+    assert count(log).settled_to(0) == 3
+    assert count(log).settled_to(0, Runs([(3, 4)])) == 5
+
+
+def test_a_hole_lies_between_claims_and_near_ones_are_read_with_it() -> None:
+    found = SourceCount(b"", 0, "orders", "", [(2, 3), (4, 5), (300, 301)])
+
+    assert found.hole(0, Runs(), most=1_000) == (0, 300)
+    assert found.hole(0, Runs([(0, 2)]), most=1_000) == (3, 300)
+    assert found.hole(0, Runs(), most=10) == (0, 10)
+    assert found.hole(300, Runs(), most=10) is None
+
+
+def test_messages_between_holes_are_not_read_when_they_are_many() -> None:
+    found = SourceCount(b"", 0, "orders", "", [(1, 1_000), (1_001, 1_050), (1_052, 1_060)])
+
+    assert found.hole(0, Runs(), most=10_000) == (0, 1)
+    assert found.hole(1, Runs(), most=10_000) == (1_000, 1_052)
+
+
+def test_there_is_no_hole_above_what_is_open() -> None:
+    found = SourceCount(b"", 0, "orders", "", [(0, 5), (6, 9)], oldest=2)
+
+    assert found.hole(0, Runs(), most=10) is None

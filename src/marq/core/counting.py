@@ -11,6 +11,9 @@ from marq.core.marker import Action, Part
 from marq.core.runs import Runs
 from marq.core.state import State, Stream
 
+_NEAR = 100
+"""It costs less to read so many messages than to be sent to another place."""
+
 
 class SourceCount(Struct, frozen=True, array_like=True):
     """What a fold knows of one source partition."""
@@ -35,18 +38,40 @@ class SourceCount(Struct, frozen=True, array_like=True):
         """From here on nobody has claimed anything."""
         return self.ever[-1][1] if self.ever else 0
 
-    def settled_to(self, log_start: int) -> int:
+    def settled_to(self, log_start: int, empty: Runs | None = None) -> int:
         """All of the log below has ended; the log's start if not even that is known.
 
         By what the log says was claimed and has ended, and not by committed offsets: it needs no
-        look at the group, and a worker whose offset lies below goes on where claims end.
+        look at the group, and a worker whose offset lies below goes on where claims end. What is
+        known to hold no message needs no claim.
         """
-        unclaimed = self.unclaimed_from(log_start)
+        unclaimed = self.unclaimed_from(log_start, empty)
         return unclaimed if self.oldest < 0 else max(log_start, min(unclaimed, self.oldest))
 
-    def unclaimed_from(self, log_start: int) -> int:
+    def unclaimed_from(self, log_start: int, empty: Runs | None = None) -> int:
         """The first offset of the log that nobody ever claimed."""
-        return next((high for low, high in self.ever if low <= log_start < high), log_start)
+        runs = self._passed(empty)
+        return next((high for low, high in runs if low <= log_start < high), log_start)
+
+    def hole(self, log_start: int, empty: Runs, most: int) -> tuple[int, int] | None:
+        """The first offsets of the log that nobody claimed while later ones were, and where it is
+        worth reading on to, for the next hole is near; None if all below has not ended."""
+        first = self.unclaimed_from(log_start, empty)
+        if first >= self.polled_to or 0 <= self.oldest < first:
+            return None
+        end = at = first
+        for low, high in self._passed(empty).within(first, self.polled_to):
+            if end > first and at - end > _NEAR:
+                break
+            end, at = low, high
+        return first, min(end, first + most)
+
+    def first_unclaimed(self, records: Runs) -> int | None:
+        """The first of these records that nobody has claimed."""
+        return next((low for low, _ in self.never_claimed(records)), None)
+
+    def _passed(self, empty: Runs | None) -> Runs:
+        return Runs([*self.ever, *(empty or ())])
 
     def never_claimed(self, records: Runs) -> Runs:
         """Those of these records that nobody has claimed."""

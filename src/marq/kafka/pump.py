@@ -244,7 +244,7 @@ class Pump:
         claim = Claim(
             ClaimId(self._markers.worker, next(self._sequence)),
             Source(self._reading.topic_id, partition, self.queue, "", 0),
-            self._uncommitted.start(partition, runs[0][0], end),
+            self._uncommitted.start(partition, self._reading.start(partition, runs[0][0]), end),
             runs,
             PUMP_LEASE_MS,
         )

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from marq.core import names
 from marq.core.catalog import Catalog, QueueDefinition
 from marq.core.counting import SourceCount
+from marq.errors import QueueError
 from marq.kafka.act.report import Report
 from marq.kafka.act.seeker import Place
-from marq.kafka.depths import Depths, Span
+from marq.kafka.depths import Depths, Span, taken
+from marq.kafka.troubles import Troubles
 from marq.message import Stats
 
 EXACT = 20
 """So few waiting messages of a partition are counted one by one; more are reckoned from offsets,
 and whether they are due yet is not looked at."""
+ASIDE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,7 @@ class Topic:
     """A queue's topic, or that of its dead letters, at one moment; each by partition."""
 
     name: str
+    topic_id: bytes
     spans: list[Span]
     counts: list[SourceCount | None]
 
@@ -50,31 +56,53 @@ class Topic:
 class QueueCounts:
     """Counts queues again and again; what has not changed is not read again."""
 
-    def __init__(self, tails: Depths, heads: Depths) -> None:
+    def __init__(self, tails: Depths, heads: Depths, troubles: Troubles) -> None:
         self._tails, self._heads = tails, heads
+        self._troubles = troubles
+        self._aside: dict[str, float] = {}
+        """Queues that cannot be read, and until when they are left out: each read of one keeps
+        all others waiting."""
 
     def of(
         self, catalog: Catalog, topics: dict[str, Topic], reports: Iterable[Report], now_ms: int
     ) -> dict[str, Stats]:
-        """The counts of every queue whose topics are there."""
+        """The counts of every queue whose topics are there and can be read."""
         parked: Counter[str] = Counter()
         for report in reports:
             parked.update(report.delayed)
+        now = time.monotonic()
+        self._aside = {queue: until for queue, until in self._aside.items() if now < until}
         queues = {
             queue: definition
             for queue, definition in catalog.definitions()
-            if topics.keys() >= {queue, names.dead_letters(queue)}
+            if topics.keys() >= {queue, names.dead_letters(queue)} and queue not in self._aside
         }
-        self._look(queues, topics)
-        return {
-            queue: self._stats(topics, queue, definition, parked[queue], now_ms)
-            for queue, definition in queues.items()
-        }
+        found: dict[str, Stats] = {}
+        with self._put_aside():
+            self._look(queues, topics)
+        for queue, definition in queues.items():
+            with self._troubles.kept_apart(f"counting {queue!r}"), self._put_aside():
+                found[queue] = self._stats(topics, queue, definition, parked[queue], now_ms)
+        return found
+
+    @contextlib.contextmanager
+    def _put_aside(self) -> Iterator[None]:
+        """If a read inside fails, leave out for a while what it did not come to."""
+        try:
+            yield
+        except QueueError:
+            until = time.monotonic() + ASIDE_S
+            for topic, _ in self._tails.unread():
+                self._aside[topic.removeprefix(names.dead_letters(""))] = until
+            raise
 
     def _look(self, queues: dict[str, QueueDefinition], topics: dict[str, Topic]) -> None:
         """Read all ends at once: one after the other would take seconds."""
         waiting: dict[Place, Span] = {}
         oldest: dict[Place, Span] = {}
+        ids = {name: topic.topic_id for name, topic in topics.items()}
+        for depths in (self._tails, self._heads):
+            depths.know(ids)
         for queue, definition in queues.items():
             waiting |= topics[queue].waiting(definition.purged)
             oldest |= topics[queue].oldest()
@@ -93,10 +121,10 @@ class QueueCounts:
         topic = topics[queue]
         known = [count for count in topic.counts if count is not None]
         waiting = topic.waiting(definition.purged)
-        seen = [message for place in waiting for message in self._waiting.get(place, ())]
+        seen = [message for place in waiting for message in taken(self._waiting, place)]
         more = sum(max(0, end - at - EXACT) for at, end in waiting.values())
         later = sum(message.due_ms > now_ms for message in seen)
-        first = [message for place in topic.oldest() for message in self._oldest.get(place, ())]
+        first = [message for place in topic.oldest() for message in taken(self._oldest, place)]
         oldest_ms = min((message.sent_ms for message in (*seen, *first)), default=now_ms)
         return Stats(
             ready=len(seen) - later + more + sum(count.fetched for count in known),

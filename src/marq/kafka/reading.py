@@ -6,7 +6,7 @@ import contextlib
 import logging
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from marq.errors import ConfigError, NotConnected
 from marq.kafka.clients import take
@@ -23,6 +23,8 @@ _DENIED = (
     KafkaError.SASL_AUTHENTICATION_FAILED,
 )
 
+_COMMITTED_S = 3.0
+
 
 class Reading:
     """One consumer of one topic, from joining the group to leaving it."""
@@ -35,12 +37,36 @@ class Reading:
             raise self._deleted()
         self.topic_id = found
         self.consumer = Consumer(settings)
+        self._starts: dict[int, int] = {}
+        """Where reading a partition began, until its first claim."""
         self._paused: bool | None = None
         """Whether all our partitions are paused; None: some may be."""
 
     def assign(self, partitions: list[TopicPartition]) -> None:
+        """Read these from where the group has come to."""
+        self._begin(self._from_committed(partitions))
+
+    def start(self, partition: int, first: int) -> int:
+        """Where a claim begins whose first message is this one: the first claim where reading
+        began, for a transaction leaves offsets there that hold no message, and nobody else would
+        ever claim them."""
+        return min(first, self._starts.pop(partition, first))
+
+    def _begin(self, places: list[TopicPartition]) -> None:
+        self._starts |= {place.partition: place.offset for place in places if place.offset >= 0}
         self._paused = None  # the new ones are not, the old ones may be
-        self.consumer.incremental_assign(partitions)
+        self.consumer.incremental_assign(places)
+
+    def _from_committed(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Where librdkafka would begin; it asks by itself where the coordinator does not answer."""
+        for place in partitions:
+            self._starts.pop(place.partition, None)
+        try:
+            found = self.consumer.committed(partitions, timeout=_COMMITTED_S)
+        except KafkaException as error:
+            log.info("no offsets yet", extra={"queue": self._queue, "error": str(error)})
+            return partitions
+        return partitions if any(place.error for place in found) else found
 
     def poll(self, limit: int, patience_s: float) -> list[Any]:
         """The next messages; what the consumer has to say otherwise is acted on."""
@@ -101,4 +127,4 @@ class Reading:
         )
         # Not by seek: librdkafka has stopped fetching it.
         self.consumer.incremental_unassign([place])
-        self.assign([TopicPartition(self._queue, partition, start)])
+        self._begin([TopicPartition(self._queue, partition, start)])

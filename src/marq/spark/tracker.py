@@ -86,12 +86,11 @@ class Tracker:
         self._ticks = Ticks(self._producer, self._places, options.tick_s)
         self.metrics = Metrics(self._ticks.clock.known_ms, options.metrics_port)
         self._keeping = Keeping(
-            self._kafka.admin,
-            self._kafka.recent_catalog,
+            self._kafka,
             Seeker(config.reader(options.servers, self._extra)),
             StatsWriter(self._producer),
             self._ticks.clock.known_ms,
-            [CatalogKeeping(self._kafka.catalog_log, self._kafka.admin, self._owner).keep],
+            chores=[CatalogKeeping(self._kafka.catalog_log, self._kafka.admin, self._owner).keep],
         )
 
     def _hold_logs(self) -> list[tuple[str, int]]:

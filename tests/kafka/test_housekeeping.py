@@ -1,0 +1,228 @@
+"""Housekeeping on a real broker: what is trimmed, and what keeps it from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+import marq
+from marq import embedded
+from marq.core import names
+from marq.core.marker import Source
+from marq.kafka import config, topics
+from marq.kafka.admin import Admin
+from marq.kafka.backend import Kafka
+from tests.e2e.kafka_fixtures import Connect, NewQueue
+from tests.e2e.kafka_process import eventually
+from tests.kafka.house import House
+
+pytestmark = [pytest.mark.java, pytest.mark.kafka]
+
+NUMBER = 8
+
+
+@pytest.fixture
+def house(kafka: embedded.Runtime, backend: Kafka) -> House:
+    return House(kafka, backend)
+
+
+@pytest.fixture
+def transactional(kafka: embedded.Runtime) -> Producer:
+    own = {"transactional.id": "a-user-s", "message.timeout.ms": 20_000}
+    producer = Producer({**config.producer(kafka.bootstrap_servers, {}, 0), **own})
+    producer.init_transactions(30)
+    return producer
+
+
+def in_transactions(producer: Producer, queue: str, sizes: Iterable[int]) -> None:
+    """Messages in transactions of so many each: a record follows each that is no message."""
+    for size in sizes:
+        producer.begin_transaction()
+        for _ in range(size):
+            producer.produce(queue, b"x", partition=0)
+        producer.commit_transaction(30)
+
+
+def acked(queue: marq.Queue[Any], number: int) -> None:
+    found: list[marq.Delivery[Any]] = []
+
+    def enough() -> bool:
+        found.extend(queue.receive(number - len(found), "1s"))
+        return len(found) == number
+
+    assert eventually(enough, 20)
+    for delivery in found:
+        delivery.ack()
+    queue.flush()
+
+
+def create_again(admin: Admin, queue: str) -> None:
+    """Behind marq's back."""
+    before = admin.topic_id(queue)
+    admin.delete(queue)
+    assert eventually(lambda: admin.topic_id(queue) is None, 20)
+    admin.create([(queue, 1, topics.LOGGED)], 1)
+    admin.wait_until_led(queue)
+    assert eventually(lambda: admin.topic_id(queue) not in (None, before), 20)
+
+
+def test_what_has_ended_is_trimmed(house: House, new_queue: NewQueue) -> None:
+    queue = new_queue(partitions=1)
+    queue.send_many([b"x"] * NUMBER)
+    acked(queue, NUMBER - 2)
+
+    house.fold()
+    house.keep()
+
+    assert house.admin.starts(queue.name, 1) == [NUMBER - 2]
+    assert house.keeping.troubles.number == 0
+
+
+def test_what_was_appended_lately_stays(house: House, new_queue: NewQueue) -> None:
+    queue = new_queue(partitions=1)
+    queue.send_many([b"x"] * NUMBER)
+    acked(queue, NUMBER)
+    house.later_ms = 0
+
+    house.fold()
+    house.keep()
+
+    assert house.admin.starts(queue.name, 1) == [0]
+
+
+def test_a_topic_that_was_created_again_loses_nothing_to_what_ended_in_the_one_before(
+    house: House, new_queue: NewQueue
+) -> None:
+    queue = new_queue(partitions=1)
+    queue.send_many([b"x"] * NUMBER)
+    acked(queue, NUMBER - 2)
+    house.fold()
+    house.keep()  # which learns the topic's id
+    queue.send_many([b"y"] * NUMBER)
+    acked(queue, NUMBER - 2)
+    house.fold()
+
+    create_again(house.admin, queue.name)
+    queue.send_many([b"new"] * 3 * NUMBER)
+    queue.flush()
+    house.keep()
+
+    assert house.admin.starts(queue.name, 1) == [0]
+
+
+class Behind(Admin):
+    """An admin client whose broker has not heard yet that a topic was created again."""
+
+    def __init__(self, kafka: embedded.Runtime) -> None:
+        super().__init__(config.common(kafka.bootstrap_servers, {}), 20)
+        self._before: dict[str, Any] = {}
+
+    def describe_each(self, topics: Iterable[str]) -> dict[str, Any]:
+        return {**super().describe_each(topics), **self._before}
+
+    def stop_hearing(self, topic: str) -> None:
+        self._before = super().describe_each([topic])
+
+
+def test_a_broker_that_has_not_heard_of_a_new_topic_costs_no_message(
+    kafka: embedded.Runtime, house: House, new_queue: NewQueue
+) -> None:
+    queue = new_queue(partitions=1)
+    queue.send_many([b"x"] * NUMBER)
+    acked(queue, NUMBER)
+    house.later_ms, house.admin = 500, Behind(kafka)
+    house.anew()
+    house.fold()
+    house.admin.stop_hearing(queue.name)
+
+    create_again(house.backend.admin, queue.name)
+    queue.send_many([b"new"] * 3 * NUMBER)
+    queue.flush()
+    house.keep()
+
+    assert house.admin.starts(queue.name, 1) == [0]
+
+
+def test_holes_without_a_message_are_trimmed_past_and_those_with_one_are_not(
+    house: House, new_queue: NewQueue, transactional: Producer
+) -> None:
+    queue = new_queue(partitions=1)
+    in_transactions(
+        transactional, queue.name, [1] * NUMBER
+    )  # a message, then a record that is none
+    topic_id = house.admin.topic_id(queue.name)
+    assert topic_id is not None
+    source = Source(topic_id, 0, queue.name, "", 0)
+
+    def end(offset: int) -> None:
+        sequence = next(house.backend.sequence)
+        house.backend.markers.end_one(source, offset, sequence).result(20)
+
+    for number in range(NUMBER):
+        if number != 3:
+            end(2 * number)
+
+    house.fold()
+    house.keep()
+    assert house.admin.starts(queue.name, 1) == [2 * 3]
+
+    end(2 * 3)
+    house.fold()
+    house.keep()
+    assert house.admin.starts(queue.name, 1) == [2 * NUMBER - 1]
+
+
+def test_workers_that_begin_behind_a_transaction_leave_no_holes(
+    connect: Connect, house: House, new_queue: NewQueue, transactional: Producer
+) -> None:
+    queue = new_queue(partitions=1)
+    for _ in range(3):
+        with connect() as worker:
+            in_transactions(transactional, queue.name, [2])
+            acked(worker.queue(queue.name), 2)
+
+    house.fold()
+
+    sources = [s for each in house.keeping._reports.values() for s in each.sources]
+    (count,) = (source for source in sources if source.queue == queue.name)
+    assert count.ever == [(0, 8)]  # the last one's record is claimed with what comes after it
+
+
+def test_a_queue_whose_topic_is_gone_keeps_no_other_from_being_counted_and_trimmed(
+    house: House, broker: marq.Broker, new_queue: NewQueue
+) -> None:
+    gone, queue = new_queue(partitions=1), new_queue(partitions=1)
+    queue.send_many([b"x"] * NUMBER)
+    acked(queue, NUMBER - 2)
+    house.admin.delete(names.dead_letters(gone.name))
+
+    house.fold()
+
+    def noticed() -> bool:
+        house.keep()
+        return house.keeping.troubles.number > 0
+
+    assert eventually(noticed, 20)
+
+    assert house.admin.starts(queue.name, 1) == [NUMBER - 2]
+    assert house.keeping._stats[queue.name].ready == 2
+    broker.delete_queue(gone.name)
+
+
+def test_offsets_are_not_set_while_someone_receives(
+    house: House, connect: Connect, new_queue: NewQueue
+) -> None:
+    queue = new_queue(partitions=1)
+    group = names.consumer_group(queue.name)
+    queue.send_many([b"x"] * NUMBER)
+    with connect() as other:
+        acked(other.queue(queue.name), NUMBER)
+
+        assert not house.admin.commit_idle(group, queue.name, [3])
+        assert house.admin.committed(group, queue.name, 1) == [NUMBER]
+
+    assert eventually(lambda: house.admin.commit_idle(group, queue.name, [3]), 20)
+    assert house.admin.committed(group, queue.name, 1) == [3]
