@@ -121,3 +121,34 @@ def test_nothing_is_trimmed_when_what_it_would_lose_could_not_be_written(
     assert sum(report.fates.values()) == 1
     assert abandoned.batch.trim_to
     assert report.trim_to == 0
+
+
+class EndsRefused(Tools):
+    """Of whom no broker takes the ends of what was written, the first time."""
+
+    refusals = 0
+
+    def open(self, topic: str, partition: int) -> Transactions:
+        found = super().open(topic, partition)
+        write = found.write
+
+        def refuse(records: Sequence[Outgoing]) -> set[int]:
+            if self.refusals or len(records) == 1:
+                return write(records)
+            self.refusals += 1
+            return {len(records) - 1}
+
+        found.write = refuse  # type: ignore[method-assign]
+        return found
+
+
+def test_ends_that_no_broker_takes_cost_no_other_message(
+    kafka: embedded.Runtime, abandoned: Abandoned
+) -> None:
+    tools = EndsRefused(kafka.bootstrap_servers, {})
+
+    report = abandoned.act(tools)
+
+    assert tools.refusals == 1
+    assert sum(report.fates.values()) == 1
+    assert not abandoned.concluded().overdue

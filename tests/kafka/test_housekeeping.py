@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 import marq
 from marq import embedded
 from marq.core import names
-from marq.core.marker import Source
+from marq.core.marker import Claim, ClaimId, Progress, Source, Step
 from marq.kafka import config, topics
 from marq.kafka.admin import Admin
 from marq.kafka.backend import Kafka
@@ -158,8 +158,14 @@ def test_holes_without_a_message_are_trimmed_past_and_those_with_one_are_not(
     source = Source(topic_id, 0, queue.name, "", 0)
 
     def end(offset: int) -> None:
-        sequence = next(house.backend.sequence)
-        house.backend.markers.end_one(source, offset, sequence).result(20)
+        markers, number = house.backend.markers, house.backend.markers_partitions
+        place = names.markers_partition(queue.name, 0, number)
+        claim = ClaimId(markers.worker, next(house.backend.sequence))
+        for marker in (
+            Claim(claim, source, offset, ((offset, 1),), 60_000),
+            Progress((Step(claim, 1),)),
+        ):
+            assert markers.append(place, marker).result(20)
 
     for number in range(NUMBER):
         if number != 3:

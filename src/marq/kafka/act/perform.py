@@ -168,7 +168,10 @@ class Act:
         numbers = [number for number, outcome in enumerate(outcomes) if outcome.record]
         records = [self._placed(outcome.record) for outcome in outcomes if outcome.record]
         ends = self._marker(act.ends(event for event, _ in found))
-        return {numbers[at] for at in producer.write([*records, ends])}
+        refused = producer.write([*records, ends])
+        if len(records) in refused:  # their ends: that concerns all of them
+            return set(range(len(found)))
+        return {numbers[at] for at in refused}
 
     def _placed(self, record: Outgoing) -> Outgoing:
         """What is parked goes beside others of its key."""
