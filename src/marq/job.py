@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import logging
 from collections.abc import Callable
@@ -60,7 +61,7 @@ class Job:
             return wanted, handler.arguments(wanted) if wanted else []
 
     def _failed(self, queue: str, error: BaseException) -> None:
-        reason = f"{type(error).__name__}: {error}"
+        reason = _told(error)
         log.warning("handler failed", extra={"queue": queue}, exc_info=error)
         settle(self.deliveries, lambda delivery: delivery.retry(None, reason))
 
@@ -85,10 +86,24 @@ def settle(deliveries: Deliveries, verdict: Callable[[Delivery[Any]], object]) -
         if not delivery.settled:
             try:
                 verdict(delivery)
-            except QueueError as error:  # of a handler's thread nothing else may come of it
-                log.warning(
-                    "not settled", extra={"message_id": delivery.message_id}, exc_info=error
-                )
+            except Exception as error:  # one message ends no worker: nobody else would come of it
+                _let_go(delivery, error)
+
+
+def _let_go(delivery: Delivery[Any], error: Exception) -> None:
+    """It cannot be settled: let nobody renew its lease, so that it comes back."""
+    log.warning("not settled", extra={"delivery": repr(delivery)}, exc_info=error)
+    if not delivery.settled:
+        with contextlib.suppress(QueueError):  # lost already
+            delivery.let_go()
+
+
+def _told(error: BaseException) -> str:
+    """The error in words; its own text is a stranger's code."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
 
 
 def _decodes(delivery: Delivery[Any], handler: Handler) -> bool:

@@ -11,6 +11,7 @@ from marq.core import payload, redelivery
 from marq.core.duration import Duration, milliseconds
 from marq.core.header import Past
 from marq.core.header import moment as moment
+from marq.core.reason import cleaned
 from marq.core.stored import Stored
 from marq.errors import AlreadySettled, PayloadError
 from marq.receipt import Receipt
@@ -147,15 +148,19 @@ class Delivery(FromLog, Generic[T]):
         None: after the queue's backoff, as an exception in a handler does.
         """
         after_ms = None if after is None else milliseconds(after, "after")
-        return self._settle(Retry(after_ms, reason))
+        return self._settle(Retry(after_ms, cleaned(str(reason))))
 
     def reject(self, reason: str = "") -> Receipt[None]:
         """Make it a dead letter now."""
-        return self._settle(Reject(reason))
+        return self._settle(Reject(cleaned(str(reason))))
 
     def give_back(self) -> Receipt[None]:
         """Let someone else have it at once; no attempt is counted."""
         return self._settle(GiveBack())
+
+    def let_go(self) -> None:
+        """Do nothing more about it: it comes back when its lease is over, which nobody renews."""
+        raise NotImplementedError
 
     def extend(self, duration: Duration) -> Receipt[None]:
         """Make the lease last at least that long from now."""

@@ -544,3 +544,78 @@ def test_dead_letters_can_be_handled_too(world: World) -> None:
         assert get(world, seen) == [b"1"]
 
     assert orders.dead_letters.list() == []
+
+
+BOMB, JSON = b"[" * 200_000, {"content-type": b"application/json"}
+
+
+@pytest.mark.parametrize("wanted", [None, Order])
+def test_what_does_not_decode_is_alone_in_its_batch(world: World, wanted: Any) -> None:
+    orders = world.queue(type=wanted, partitions=1)
+    seen: SimpleQueue[int] = SimpleQueue()
+
+    @orders.handler(batch=True)
+    def handle(found: list[Any], deliveries: list[marq.Delivery[Any]]) -> None:
+        for delivery in deliveries:
+            seen.put(int(delivery.message_id.rsplit(":", 1)[1]))
+
+    for number in range(10):
+        orders.send(BOMB, headers=JSON) if number == 5 else orders.send({"id": number})
+    with world.broker.worker(orders):
+        handled = get(world, seen, 9)
+
+    assert sorted(handled) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+    assert seen.empty()
+    assert world.is_quiet(orders)
+
+
+def test_what_does_not_decode_is_one_error_for_whoever_pulls(world: World) -> None:
+    orders = world.queue()
+    orders.send(BOMB, headers=JSON)
+
+    delivery = world.take_one(orders)
+
+    with pytest.raises(marq.PayloadError):
+        _ = delivery.payload
+    assert delivery.raw == BOMB
+    delivery.ack()
+
+
+def test_a_reason_that_cannot_be_written_as_it_is_settles_all_the_same(world: World) -> None:
+    orders = world.queue()
+    orders.send_many([b"1", b"2"])
+    first, second = world.take(orders, 2)
+
+    first.reject("\ud800" * 1_000).result(world.patience_s)
+    second.ack().result(world.patience_s)
+    orders.flush("10s")
+
+    assert world.is_quiet(orders)
+
+
+class Untold(Exception):
+    """Does not even say what is wrong."""
+
+    def __str__(self) -> str:
+        raise KeyError("injected")
+
+
+@pytest.mark.parametrize("error", [Untold(), ValueError("\ud800"), SystemExit("\ud800")])
+def test_whatever_a_handler_raises_ends_no_worker(world: World, error: BaseException) -> None:
+    orders = world.queue(backoff=("10ms", "10ms"), max_attempts=5)
+    seen: SimpleQueue[bytes] = SimpleQueue()
+    failed = threading.Event()
+
+    @orders.handler(concurrency=1)
+    def handle(payload: bytes) -> None:
+        if payload == b"bad" and not failed.is_set():
+            failed.set()
+            raise error
+        seen.put(payload)
+
+    orders.send_many([b"bad", b"1", b"2"])
+    with world.broker.worker(orders) as worker:
+        assert sorted(get(world, seen, 3)) == [b"1", b"2", b"bad"]
+        worker.stop()
+
+    assert world.is_quiet(orders)

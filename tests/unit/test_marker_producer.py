@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, KafkaError
 
-from marq.kafka import marker_producer
+from marq.kafka import lasting
 from marq.kafka.clock import BrokerClock
-from marq.kafka.marker_producer import MarkerProducer, Taken
+from marq.kafka.marker_producer import MarkerProducer, Record, Taken
 
 Reported = Callable[[KafkaError | None, Any], None]
 
@@ -70,13 +70,13 @@ class Rig:
         return self.made[-1]
 
     def write(self, value: bytes = b"x", again: bool = True) -> None:
-        self.producer.write(0, value, self.heard.append, again)
+        self.producer.write(Record(0, value, self.heard.append, again=again))
 
 
 @pytest.fixture
 def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     rig = Rig()
-    monkeypatch.setattr(marker_producer, "warm_producer", rig.make)
+    monkeypatch.setattr(lasting, "warm_producer", rig.make)
     rig.producer = MarkerProducer({}, rig.clock)
     yield rig
     rig.producer.close()

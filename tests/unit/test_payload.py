@@ -114,3 +114,36 @@ def test_the_type_wanted_wins_over_the_content_type() -> None:
     assert payload.decode(b'{"number":7}', b"application/json", bytes) == b'{"number":7}'
     assert payload.decode(b'{"number":7}', None, Struct) == Struct(7)
     assert payload.decode(b'{"number":7}', b"application/json", Any) == {"number": 7}
+
+
+class Stubborn(msgspec.Struct):
+    number: int
+
+    def __post_init__(self) -> None:
+        raise Untold
+
+
+class Untold(Exception):
+    """Does not even say what is wrong."""
+
+    def __str__(self) -> str:
+        raise KeyError("injected")
+
+
+BOMB = b"[" * 200_000
+
+
+@pytest.mark.parametrize(
+    ("data", "content_type", "wanted"),
+    [
+        (BOMB, b"application/json", None),
+        (BOMB, None, list),
+        (BOMB, None, Model),
+        (b'{"number":7}', None, Stubborn),
+    ],
+)
+def test_whatever_a_payload_brings_about_is_one_error(
+    data: bytes, content_type: bytes | None, wanted: Any
+) -> None:
+    with pytest.raises(PayloadError, match=f"of {len(data)} bytes"):
+        payload.decode(data, content_type, wanted)

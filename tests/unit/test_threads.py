@@ -15,9 +15,6 @@ from marq import threads
 SOURCE = Path(marq.__file__).parent
 NOT_YET = {
     "kafka/keeping.py",
-    "kafka/marker_producer.py",
-    "kafka/markers.py",
-    "kafka/sender.py",
     "kafka/ticks.py",
     *(f"kafka/groups/{name}.py" for name in ("fetch", "instance", "lanes", "owner", "performer")),
     "kafka/groups/router.py",

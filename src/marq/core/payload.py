@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import msgspec
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from marq.core.header import Headers
 from marq.errors import PayloadError
@@ -50,7 +50,7 @@ def decode(data: bytes, content_type: bytes | None, wanted: Any = None) -> Any:
         if isinstance(wanted, type) and issubclass(wanted, BaseModel):
             return wanted.model_validate_json(data)
         return msgspec.json.decode(data, type=wanted)
-    except (ValidationError, msgspec.MsgspecError, ValueError) as error:
+    except Exception as error:  # whatever a stranger's bytes bring about in a stranger's type
         name = getattr(wanted, "__name__", str(wanted))
         raise PayloadError(
             f"the payload of {len(data)} bytes is not a {name}: {_first_line(error)}",
@@ -64,7 +64,7 @@ def _as_sent(data: bytes, content_type: bytes | None) -> Any:
         return data
     try:
         return data.decode() if content_type == _TEXT else json.loads(data)
-    except ValueError as error:
+    except Exception as error:
         kind = content_type.decode()
         raise PayloadError(
             f"the payload of {len(data)} bytes is not the {kind} it says it is: "
@@ -80,4 +80,7 @@ def content_type(headers: Headers) -> bytes | None:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    try:
+        return str(error).splitlines()[0]
+    except Exception:  # no text, or none that can be told
+        return type(error).__name__

@@ -3,33 +3,62 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Generator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+from marq.errors import QueueError
 
 T = TypeVar("T")
 
 
+class Waited(Protocol):
+    """What someone waits for."""
+
+    def done(self) -> bool: ...
+
+
+class _Awaiting:
+    """The receipts that tasks of one event loop wait for."""
+
+    def __init__(self) -> None:
+        self.futures: dict[asyncio.Future[None], Waited] = {}
+        self.told = False
+        """Whether the loop is going to look anyway."""
+
+
 class Waiting:
-    """Where threads wait for reports: one for all receipts, notified only if someone waits."""
+    """Where threads and tasks wait for reports: one for all receipts, notified only if someone
+    waits."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
         self._waiters = 0
+        self._loops: dict[asyncio.AbstractEventLoop, _Awaiting] = {}
+        self.broken: QueueError | None = None
+        """Why nothing more will be reported."""
 
     def answered(self) -> None:
         """Some receipt was filled in."""
         if self._waiters:
             with self._condition:
                 self._condition.notify_all()
+                for loop, awaiting in list(self._loops.items()):
+                    self._tell(loop, awaiting)
 
-    def wait_for(self, receipt: Answer[Any], timeout: float | None) -> None:
+    def break_off(self, error: QueueError) -> None:
+        """No more reports will come: whoever waits, now or later, is told why."""
+        self.broken = self.broken or error
+        self.answered()
+
+    def wait_for(self, receipt: Waited, timeout: float | None) -> None:
         until = None if timeout is None else time.monotonic() + timeout
         with self._condition:
             self._waiters += 1
             try:
-                while not receipt.done():
+                while not self._over(receipt):
                     left = None if until is None else until - time.monotonic()
                     if left is not None and left <= 0:
                         raise TimeoutError("the log has not answered yet")
@@ -37,6 +66,51 @@ class Waiting:
                     self._condition.wait(0.05 if left is None else min(left, 0.05))
             finally:
                 self._waiters -= 1
+
+    async def wait(self, receipt: Waited) -> None:
+        """The same for a task: no thread waits for it."""
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        with self._condition:
+            self._waiters += 1
+            self._loops.setdefault(loop, _Awaiting()).futures[future] = receipt
+        try:
+            # Looked at again once it is known that someone waits: a report that came before is
+            # seen here, and one that comes later tells.
+            while not self._over(receipt):
+                await future
+        finally:
+            self._leave(loop, future)
+
+    def _over(self, receipt: Waited) -> bool:
+        if receipt.done():
+            return True
+        if self.broken is not None:
+            raise self.broken
+        return False
+
+    def _leave(self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:
+        with self._condition:
+            self._waiters -= 1
+            futures = self._loops[loop].futures
+            futures.pop(future, None)
+            if not futures:
+                del self._loops[loop]
+
+    def _tell(self, loop: asyncio.AbstractEventLoop, awaiting: _Awaiting) -> None:
+        """Have the loop look, once for all that is reported until it does."""
+        if not awaiting.told:
+            awaiting.told = True
+            with contextlib.suppress(RuntimeError):  # closed: nobody waits there any more
+                loop.call_soon_threadsafe(self._look, awaiting)
+
+    def _look(self, awaiting: _Awaiting) -> None:
+        with self._condition:
+            awaiting.told = False
+            waiting = list(awaiting.futures.items())
+        for future, receipt in waiting:
+            if (self.broken is not None or receipt.done()) and not future.done():
+                future.set_result(None)
 
 
 class Answer(Generic[T]):
@@ -72,5 +146,5 @@ class Answer(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         if not self._filled:
-            yield from asyncio.to_thread(self._waiting.wait_for, self, None).__await__()
+            yield from self._waiting.wait(self).__await__()
         return self.result()

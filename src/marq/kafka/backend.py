@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import secrets
 import threading
@@ -19,7 +20,7 @@ from marq.core.marker import Action, HeldParked, Hold, ParkedRef
 from marq.core.redelivery import AHEAD_MS, STRAIGHT_MS
 from marq.core.sending import Message
 from marq.core.stored import ANY_PARTITION, Outgoing, Stored
-from marq.errors import ConfigError, NotConnected
+from marq.errors import ConfigError, NotConnected, QueueError
 from marq.kafka import config, counts, dead_letters, topics
 from marq.kafka.admin import Admin
 from marq.kafka.catalog_log import CatalogLog
@@ -65,12 +66,14 @@ class Kafka:
         self.sequence = count(1)
         """Numbers the claims of this process."""
         self._random = random.Random()
+        self.failure: QueueError | None = None
 
     @property
     def sender(self) -> Sender:
         with self._lock:
             if self._sender is None:
-                self._sender = Sender(config.producer(self._servers, self._extra, _LINGER_MS))
+                settings = config.producer(self._servers, self._extra, _LINGER_MS)
+                self._sender = Sender(settings, self._fail)
             return self._sender
 
     @property
@@ -79,8 +82,14 @@ class Kafka:
             if self._markers is None:
                 settings = config.producer(self._servers, self._extra, _MARKER_LINGER_MS)
                 worker = secrets.randbits(64)
-                self._markers = Markers(settings, self._markers_partitions, worker)
+                self._markers = Markers(settings, self._markers_partitions, worker, self._fail)
             return self._markers
+
+    def _fail(self, error: QueueError) -> None:
+        """What was written is heard of no more: whoever takes messages is told."""
+        self.failure = self.failure or error
+        for _, inbox in list(self._pumps.values()):
+            inbox.fail(error)
 
     def now_ms(self) -> int:
         return (self._markers or self.markers).clock.now_ms()
@@ -176,6 +185,8 @@ class Kafka:
 
     def pump(self, queue: str) -> tuple[Pump, KafkaInbox]:
         """The process's one consumer of the queue, started on first use."""
+        if self.failure is not None:
+            raise self.failure
         with self._lock:
             if queue not in self._pumps:
                 if self.admin.topic_id(queue) is None:
@@ -237,10 +248,11 @@ class Kafka:
         return self._markers_partitions
 
     def close(self) -> None:
-        for queue in list(self._pumps):
-            self.close_pump(queue)
-        if self._markers is not None:
-            self._markers.close()
-        if self._sender is not None:
-            self._sender.close()
-        self._stats.close()
+        with contextlib.ExitStack() as last:  # each of them, even if one before it fails
+            last.callback(self._stats.close)
+            if self._sender is not None:
+                last.callback(self._sender.close)
+            if self._markers is not None:
+                last.callback(self._markers.close)
+            for queue in list(self._pumps):
+                last.callback(self.close_pump, queue)

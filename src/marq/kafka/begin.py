@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from marq.core import settling
@@ -21,6 +22,8 @@ from marq.message import Delivery
 if TYPE_CHECKING:
     from marq.kafka.inbox import KafkaInbox
 
+log = logging.getLogger("marq.kafka")
+
 BEGIN_S = 5.0
 """How long a hand-out waits for the log to take the begun of a later attempt."""
 
@@ -39,13 +42,21 @@ def start(handout: Handout, number: int, terms: Terms) -> None:
 
 def begin(inbox: KafkaInbox, ticket: Ticket, terms: Terms) -> Handouts:
     """The ticket's handout; none if it is not to be handed out."""
+    try:
+        return _begin(inbox, ticket, terms)
+    except Exception:
+        _not_handed_out(inbox, ticket.live)
+        return []
+
+
+def _begin(inbox: KafkaInbox, ticket: Ticket, terms: Terms) -> Handouts:
     live = ticket.live
     lapse_ms = live.lapse_ms if ticket.begin_by_ms is None else ticket.begin_by_ms
     if lapse_ms <= terms.now_ms:
         with live.lane.lock:
             live.leave(1, unbegun=1)
         return []  # the process slept, or the wait was too long: it comes back by itself
-    if not is_wanted(inbox, live, ticket.number, ticket.message, terms):
+    if not _is_wanted(inbox, live, ticket.number, ticket.message, terms):
         return []
     handout = Handout(inbox, live, 1 << ticket.number, 1, ticket.attempt)
     handout.begin_by_ms = ticket.begin_by_ms
@@ -77,6 +88,14 @@ def deliveries(handouts: Handouts) -> list[Delivery[Any]]:
 
 def is_wanted(inbox: KafkaInbox, live: LiveClaim, index: int, message: Any, terms: Terms) -> bool:
     """Whether it is still to be handed out; purged and expired ones end here."""
+    try:
+        return _is_wanted(inbox, live, index, message, terms)
+    except Exception:
+        _not_handed_out(inbox, live)
+        return False
+
+
+def _is_wanted(inbox: KafkaInbox, live: LiveClaim, index: int, message: Any, terms: Terms) -> bool:
     definition, record = terms.definition, stored(message)
     void = is_void(record, definition.purged)
     if not void and not expired(record, terms.now_ms, definition):
@@ -88,6 +107,14 @@ def is_wanted(inbox: KafkaInbox, live: LiveClaim, index: int, message: Any, term
         held = Held(live.claim.id, 1 << index, Action.BURY, reason=EXPIRED)
         handout.hold(held, leaves=True)
     return False
+
+
+def _not_handed_out(inbox: KafkaInbox, live: LiveClaim) -> None:
+    """For what was just raised. It is not beaten, or it would be kept from everyone: it comes
+    back by itself."""
+    log.exception("not handed out", extra={"queue": inbox.queue})
+    with live.lane.lock:
+        live.leave(1, unbegun=1)
 
 
 def hold_until_due(inbox: KafkaInbox, ticket: Ticket) -> None:

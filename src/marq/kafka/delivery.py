@@ -75,6 +75,11 @@ class KafkaDelivery(Delivery[T], Struct, gc=False, eq=False):
         self._index = ~index
         return handout.end(index)
 
+    def let_go(self) -> None:
+        if self._index >= 0:
+            self._index = ~self._index
+            self._handout.let_go()
+
     def _extend(self, duration_ms: int) -> Receipt[None]:
         self._refuse_if_lost()
         index, handout = self._index, self._handout
@@ -85,7 +90,13 @@ class KafkaDelivery(Delivery[T], Struct, gc=False, eq=False):
         self._refuse_if_settled()
         self._refuse_if_lost()
         index, self._index = self._index, ~self._index
-        handout = self._handout
+        try:
+            return self._settle_by(verdict, self._handout, index)
+        except BaseException:  # nobody settles it any more: it comes back by itself
+            self._handout.let_go()
+            raise
+
+    def _settle_by(self, verdict: Verdict, handout: Handout, index: int) -> Receipt[None]:
         match verdict:
             case Ack():
                 return handout.end(index)

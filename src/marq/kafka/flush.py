@@ -2,74 +2,167 @@
 
 from __future__ import annotations
 
-from marq.core.marker import Begun, ClaimId, Held, Step
+import logging
+from typing import NamedTuple
+
+from marq.core.marker import Begun, ClaimId, Held, Hold, Progress, Step
+from marq.errors import QueueError
 from marq.kafka.answers import Answer
 from marq.kafka.handout import Handout, as_mask
 from marq.kafka.lane import Lane
+from marq.kafka.marker_producer import Taken
+
+log = logging.getLogger("marq.kafka")
+
+
+class Reply:
+    """What whoever settled messages is told, once each record that says so is heard of."""
+
+    __slots__ = ("_count", "_error", "_handout", "_in_time", "_receipt", "waits")
+
+    def __init__(self, handout: Handout, count: int, receipt: Answer[None]) -> None:
+        self._handout = handout
+        self._count = count
+        """Messages that leave the handout with it."""
+        self._receipt = receipt
+        self._in_time = True
+        self._error: Exception | None = None
+        self.waits = 0
+        """Statements of it that were not heard of yet."""
+
+    def heard(self, lane: Lane, taken: Taken | None, error: Exception | None = None) -> None:
+        """The log took a statement of it, or never will."""
+        handout = self._handout
+        with lane.lock:
+            self._in_time = self._in_time and handout.judge(taken)
+            self._error = self._error or error
+            self.waits -= 1
+            if self.waits:
+                return
+            handout.leave(self._count)
+            handout.claim.leave(self._count)
+        if self._error is not None:
+            self._receipt.fail(self._error)
+        elif self._in_time:
+            self._receipt.fill(None)
+        else:
+            self._receipt.fail(handout.lost("of this delivery"))
+
+    def fail(self, error: Exception) -> None:
+        """Nobody can say what became of it."""
+        self._receipt.fail(error)
 
 
 class Item:
-    """What one record says of one handout."""
+    """What one statement says of one handout."""
 
-    __slots__ = ("begun", "begun_taken", "ended", "handout", "receipt")
+    __slots__ = ("begun", "begun_taken", "handout", "reply")
 
-    def __init__(self, handout: Handout, ended: int, begun: bool, receipt: Answer[None]) -> None:
+    def __init__(
+        self, handout: Handout, begun: bool, begun_taken: int, reply: Reply | None
+    ) -> None:
         self.handout = handout
-        self.ended = ended
         self.begun = begun
-        self.begun_taken = handout.begun_taken
-        self.receipt = receipt
+        self.begun_taken = begun_taken
+        """How many begun one by one are known by it; -1: it says nothing of that."""
+        self.reply = reply
+        """None: nothing is settled by it."""
+
+    def heard(self, lane: Lane, taken: Taken | None, error: Exception | None) -> None:
+        handout = self.handout
+        if self.begun:
+            handout.begun_at(taken, self.begun_taken)
+        elif taken is not None:
+            handout.known = max(handout.known, self.begun_taken)
+        if self.begun and handout.begin is not None:
+            if handout.begun_known:
+                handout.begin.fill(None)
+            else:
+                handout.begin.fail(handout.lost("of this delivery"))
+        if self.reply is not None:
+            self.reply.heard(lane, taken, error)
+
+
+class Said(NamedTuple):
+    """A statement, and whom it is about."""
+
+    statement: Step | Held
+    items: list[Item]
+
+    def heard(self, lane: Lane, taken: Taken | None, error: Exception | None = None) -> None:
+        """The log took it, or never will: nobody whom it concerns misses that for another."""
+        for item in self.items:
+            try:
+                item.heard(lane, taken, error)
+            except Exception as unheard:
+                log.exception("a report was not heard")
+                if item.reply is not None:
+                    item.reply.fail(unheard)
+
+
+def marker(said: list[Said]) -> Progress | Hold:
+    """The marker that says all of it: steps or holds, never both."""
+    statements = tuple(each.statement for each in said)
+    if isinstance(statements[0], Held):
+        return Hold(statements)  # type: ignore[arg-type]
+    return Progress(statements)  # type: ignore[arg-type]
 
 
 class Steps:
-    """What one progress record says."""
+    """Steps, one for each claim."""
 
     def __init__(self) -> None:
-        self._steps: dict[ClaimId, tuple[int, list[Begun]]] = {}
-        self.items: list[Item] = []
+        self._ended: dict[ClaimId, int] = {}
+        self._begun: dict[ClaimId, list[Begun]] = {}
+        self._items: dict[ClaimId, list[Item]] = {}
 
     def add(self, item: Item, ended: int, begun: Begun | None) -> None:
         claim = item.handout.claim.claim.id
-        known, started = self._steps.get(claim, (0, []))
-        self._steps[claim] = (known | ended, [*started, begun] if begun else started)
-        self.items.append(item)
+        self._ended[claim] = self._ended.get(claim, 0) | ended
+        self._items.setdefault(claim, []).append(item)
+        if begun is not None:
+            self._begun.setdefault(claim, []).append(begun)
 
-    def in_order(self) -> tuple[Step, ...]:
-        steps = sorted(self._steps.items())
-        return tuple(Step(claim, ended, tuple(begun)) for claim, (ended, begun) in steps)
+    def said(self) -> list[Said]:
+        """In the order of the claims."""
+        return [
+            Said(Step(claim, ended, tuple(self._begun.get(claim, ()))), self._items[claim])
+            for claim, ended in sorted(self._ended.items())
+        ]
 
 
 class Batch:
-    """What one flush of a lane writes."""
+    """What one flush of a lane writes: begun, held, begun again, in this order. A begun that came
+    after the hold that settles it would take the message back into a lease."""
 
     def __init__(self) -> None:
-        self.first, self.rest = Steps(), Steps()
-        self.held: list[Held] = []
-        self.holding: list[Item] = []
+        self._first, self._rest = Steps(), Steps()
+        self._held: list[Said] = []
 
     def take(self, handout: Handout) -> None:
         """Take what a handout has gathered; the lane's lock is held."""
         ended, held, leaving, receipt = handout.take()
         mask = as_mask(ended) if ended else 0
         begun = handout.begun_record(mask)
-        if held:
-            self.held += held
-            self.holding.append(Item(handout, leaving, False, receipt))
+        reply = Reply(handout, len(ended) + leaving, receipt)
         if begun and held:
-            self.first.add(Item(handout, 0, True, receipt), 0, begun)
+            self._first.add(Item(handout, True, handout.begun_taken, None), 0, begun)
             begun = None
+        for each in held:
+            reply.waits += 1
+            self._held.append(Said(each, [Item(handout, False, -1, reply)]))
         if ended or begun:
-            self.rest.add(Item(handout, len(ended), begun is not None, receipt), mask, begun)
+            reply.waits += bool(ended)
+            about = (begun is not None, handout.begun_taken, reply if ended else None)
+            self._rest.add(Item(handout, *about), mask, begun)
 
+    def fail(self, lane: Lane, error: BaseException) -> None:
+        """It is not written: whoever settled messages by it is told, and they come back."""
+        reason = QueueError(f"not settled, it will come back: {error!r}")
+        for said in self.said():
+            for each in said:
+                each.heard(lane, None, reason)
 
-def settled(lane: Lane, handout: Handout, count: int) -> None:
-    """Count what has left a claim; the lane's lock is held."""
-    handout.leave(count)
-    handout.claim.leave(count)
-
-
-def answer(receipt: Answer[None], handout: Handout, in_time: bool) -> None:
-    if in_time:
-        receipt.fill(None)
-    else:
-        receipt.fail(handout.lost("of this delivery"))
+    def said(self) -> list[list[Said]]:
+        """What it says: each a list for records of its own."""
+        return [said for said in (self._first.said(), self._held, self._rest.said()) if said]

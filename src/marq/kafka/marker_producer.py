@@ -6,23 +6,22 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from itertools import count
 from typing import Any, NamedTuple
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Producer
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
 from marq.core import names
-from marq.kafka.clients import warm_producer
+from marq.errors import QueueError
 from marq.kafka.clock import BrokerClock
+from marq.kafka.lasting import LastingProducer
 
 log = logging.getLogger("marq.kafka")
 
-_POLL_S = 0.1
-
+_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE)
 _FINAL = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.MSG_SIZE_TOO_LARGE,
+    *_TOO_LARGE,
     KafkaError.INVALID_MSG,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,
@@ -49,69 +48,110 @@ Report = Callable[[Taken | None], None]
 """Called once the log took a record; None: it can never be written."""
 
 
-class MarkerProducer:
+class Record:
+    """A record of the markers log, until its outcome is known."""
+
+    __slots__ = ("again", "first_ms", "partition", "report", "too_large", "value")
+
+    def __init__(
+        self,
+        partition: int,
+        value: bytes,
+        report: Report,
+        *,
+        again: bool = True,
+        too_large: Callable[[], None] | None = None,
+    ) -> None:
+        self.partition = partition
+        self.value = value
+        self.report = report
+        self.again = again
+        """Sent until its outcome is known."""
+        self.too_large = too_large
+        """Called in place of the report where the broker refuses it for its size."""
+        self.first_ms: int | None = None
+        """When it was sent first; None: not yet."""
+
+    def taken(self, taken: Taken) -> None:
+        """The log has it."""
+        self._told(lambda: self.report(taken))
+
+    def refused(self, code: int) -> None:
+        """It can never be written."""
+        if code in _TOO_LARGE and self.too_large is not None:
+            self._told(self.too_large)
+        else:
+            self._told(lambda: self.report(None))
+
+    def _told(self, tell: Callable[[], None]) -> None:
+        try:
+            tell()
+        except Exception:  # what comes of one record must not end the thread that hears of all
+            log.exception("a marker's report failed")
+
+
+class MarkerProducer(LastingProducer):
     """An idempotent producer; one that has lost its place is replaced, and what it had not written
     is sent again."""
 
-    def __init__(self, settings: dict[str, Any], clock: BrokerClock) -> None:
-        self._settings = settings
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        clock: BrokerClock,
+        failed: Callable[[QueueError], None] = lambda error: None,
+    ) -> None:
+        super().__init__(settings, "marq-markers")
         self._clock = clock
-        self._producer = warm_producer(settings)
-        self._replaced: list[Producer] = []
-        """Of no more use, but not all of their records are reported."""
-        self._replacing = threading.Lock()
-        self._numbers = count()
-        self._open: set[int] = set()
+        self._failed = failed
+        self._open: set[Record] = set()
         """Records whose outcome is not known yet."""
         self._reported = threading.Condition()
-        self._closing = False
-        self._reporter = threading.Thread(target=self._poll, name="marq-markers", daemon=True)
-        self._reporter.start()
+        self._poller.start()
 
-    def write(self, partition: int, value: bytes, report: Report, again: bool) -> None:
-        """Append a record; `again`: until its outcome is known."""
+    def write(self, record: Record) -> None:
+        """Append a record."""
         with self._reported:
-            number = next(self._numbers)
-            self._open.add(number)
+            self._open.add(record)
+        self._produce(record)
 
-        def reported(taken: Taken | None) -> None:
-            try:
-                report(taken)
-            finally:
-                with self._reported:
-                    self._open.discard(number)
-                    self._reported.notify_all()
-
-        self._produce(partition, value, reported, again, None)
-
-    def _produce(
-        self, partition: int, value: bytes, report: Report, again: bool, first_ms: int | None
-    ) -> None:
-        tried_ms = first_ms if first_ms is not None else self._clock.known_ms() or 0
+    def _produce(self, record: Record) -> None:
+        first_ms, is_first = record.first_ms, record.first_ms is None
+        tried_ms = (self._clock.known_ms() or 0) if first_ms is None else first_ms
+        record.first_ms = tried_ms
 
         def reported(error: KafkaError | None, message: Any) -> None:
             if error is None:
-                report(self._taken(partition, message, tried_ms, first_ms is None))
-            elif error.code() in _FINAL or not again or self._closing:
+                record.taken(self._taken(record.partition, message, tried_ms, is_first))
+            elif error.code() in _FINAL or not record.again or self._closing:
                 log.error("marker not written", extra={"error": error.str()})
-                report(None)
+                record.refused(error.code())
             else:  # it may be in the log, or not
                 self._replace_if_fatal(producer, error)
-                self._produce(partition, value, report, again, tried_ms)
+                self._produce(record)
+                return
+            self._over(record)
 
         while True:
             producer = self._producer
             try:
-                producer.produce(names.MARKERS, value, partition=partition, on_delivery=reported)
+                producer.produce(
+                    names.MARKERS, record.value, partition=record.partition, on_delivery=reported
+                )
                 return
             except BufferError:
                 time.sleep(0.01)
             except KafkaException as error:
                 if error.args[0].code() in _FINAL or self._closing:
-                    report(None)
+                    record.refused(error.args[0].code())
+                    self._over(record)
                     return
                 self._replace_if_fatal(producer, error.args[0])
                 time.sleep(0.05)
+
+    def _over(self, record: Record) -> None:
+        with self._reported:
+            self._open.discard(record)
+            self._reported.notify_all()
 
     def _taken(self, partition: int, message: Any, tried_ms: int, once: bool) -> Taken:
         kind, at_ms = message.timestamp()
@@ -120,24 +160,12 @@ class MarkerProducer:
         self._clock.sample(partition, at_ms)
         return Taken.at(at_ms) if once else Taken(min(tried_ms, at_ms), at_ms)
 
-    def _replace_if_fatal(self, failed: Producer, error: KafkaError) -> None:
-        if not error.fatal():
-            return
-        with self._replacing:
-            if self._producer is not failed:
-                return
-            self._producer = warm_producer(self._settings)
-            self._replaced.append(failed)
-        failed.purge()
-        log.warning("markers producer replaced", extra={"error": error.str()})
-
-    def _poll(self) -> None:
-        while not self._closing:
-            self._producer.poll(_POLL_S)
-            for old in list(self._replaced):
-                old.poll(0)
-                if not len(old):
-                    self._replaced.remove(old)
+    def _died(self, error: BaseException) -> None:
+        super()._died(error)
+        with self._reported:
+            self._reported.notify_all()
+        assert self.failure is not None
+        self._failed(self.failure)
 
     def flush(self, timeout_s: float | None) -> bool:
         """Wait until all that was to be written by now is; False if it did not get so far in time.
@@ -147,8 +175,12 @@ class MarkerProducer:
         """
         with self._reported:
             asked = frozenset(self._open)
-            return self._reported.wait_for(lambda: asked.isdisjoint(self._open), timeout_s)
+            done = self._reported.wait_for(
+                lambda: self.failure is not None or asked.isdisjoint(self._open), timeout_s
+            )
+            if self.failure is not None:
+                raise self.failure
+            return done
 
     def close(self) -> None:
-        self._closing = True
-        self._reporter.join()
+        self._stop()

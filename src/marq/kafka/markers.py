@@ -2,47 +2,61 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+from marq import threads
 from marq.core import codec, names
-from marq.core.marker import Hold, KeepAlive, Marker, Progress, Tick
+from marq.core.marker import KeepAlive, Marker, Tick
+from marq.errors import QueueError
 from marq.kafka.answers import Answer, Waiting
 from marq.kafka.clock import BrokerClock
 from marq.kafka.config import PUMP_LEASE_MS
-from marq.kafka.flush import Batch, Item, Steps, answer, settled
+from marq.kafka.flush import Batch, Said, marker
 from marq.kafka.handout import Handout
 from marq.kafka.lane import Lane
 from marq.kafka.live import LiveClaim
-from marq.kafka.marker_producer import MarkerProducer, Report, Taken
+from marq.kafka.marker_producer import MarkerProducer, Record, Report, Taken
 
 FLUSH_S = 0.003
 """How long progress is gathered before it is written."""
 _BEAT_S = PUMP_LEASE_MS / 4_000
 _POLL_S = 0.1
 _HANDOUTS_A_RECORD = 2_000
+MOST_BYTES = 900_000
+"""Of a record: what is larger, no broker takes as it is set up by default."""
+
+log = logging.getLogger("marq.kafka")
 
 
 class Markers:
     """One producer for all markers of a process."""
 
-    def __init__(self, settings: dict[str, Any], partitions: int, worker: int) -> None:
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        partitions: int,
+        worker: int,
+        failed: Callable[[QueueError], None] = lambda error: None,
+    ) -> None:
         self.clock = BrokerClock()
         self.worker = worker
         self.waiting = Waiting()
-        self._producer = MarkerProducer(settings, self.clock)
+        self.failure: QueueError | None = None
+        """Why nothing can be settled here any more."""
+        self._failed = failed
+        self._producer = MarkerProducer(settings, self.clock, self._fail)
         self._dirty = threading.Event()
         self._flushing = threading.Lock()
         self._closing = False
         self.lanes = [Lane(n, self) for n in range(partitions)]
         self._next_beat = 0.0
         self._beating = threading.Lock()
-        self._flusher = threading.Thread(
-            target=self._flush_when_dirty, name="marq-flusher", daemon=True
-        )
-        self._flusher.start()
+        self._flusher = threads.start(self._flush_when_dirty, "marq-flusher", self._died)
         for lane in self.lanes:
             self.write(lane, Tick(), lambda taken: None, again=False)  # asks what time it is
 
@@ -52,7 +66,7 @@ class Markers:
 
     def write(self, lane: Lane, marker: Marker, report: Report, again: bool = True) -> None:
         """Write a marker; one whose outcome is unknown is sent again unchanged."""
-        self._producer.write(lane.partition, codec.encode(marker), report, again)
+        self._producer.write(Record(lane.partition, codec.encode(marker), report, again=again))
 
     # Claims.
 
@@ -94,7 +108,8 @@ class Markers:
             self.clock.tick()
             if self._dirty.is_set():
                 time.sleep(FLUSH_S)
-                self.flush_now()
+                with contextlib.suppress(Exception):  # told to those it concerns
+                    self.flush_now()
             if time.monotonic() >= self._next_beat:
                 with self._beating:
                     self._next_beat = time.monotonic() + _BEAT_S
@@ -115,47 +130,46 @@ class Markers:
 
     def _flush(self, lane: Lane) -> None:
         batch = Batch()
-        with lane.lock:
-            for _ in range(min(len(lane.dirty), _HANDOUTS_A_RECORD)):
-                batch.take(lane.dirty.popleft())
-        # Begun, held, begun again, in this order: a begun that came after the hold that settles
-        # it would take the message back into a lease.
-        self._write_progress(lane, batch.first)
-        if batch.held:
-            hold = Hold(tuple(batch.held))
-            self.write(lane, hold, lambda taken: self._held(lane, batch.holding, taken))
-        self._write_progress(lane, batch.rest)
-
-    def _write_progress(self, lane: Lane, steps: Steps) -> None:
-        if steps.items:
-            progress = Progress(steps.in_order())
-            self.write(lane, progress, lambda taken: self._progressed(lane, steps.items, taken))
-
-    def _progressed(self, lane: Lane, items: list[Item], taken: Taken | None) -> None:
-        for item in items:
-            handout = item.handout
-            self._began(item, taken)
-            if item.ended:
-                in_time = handout.judge(taken)
-                with lane.lock:
-                    settled(lane, handout, item.ended)
-                answer(item.receipt, handout, in_time)
-
-    def _began(self, item: Item, taken: Taken | None) -> None:
-        handout = item.handout
-        if item.begun:
-            handout.begun_at(taken, item.begun_taken)
-        elif taken is not None:
-            handout.known = max(handout.known, item.begun_taken)
-        if item.begun and handout.begin is not None:
-            answer(handout.begin, handout, handout.begun_known)
-
-    def _held(self, lane: Lane, items: list[Item], taken: Taken | None) -> None:
-        for item in items:
-            in_time = item.handout.judge(taken)
+        try:
             with lane.lock:
-                settled(lane, item.handout, item.ended)
-            answer(item.receipt, item.handout, in_time)
+                for _ in range(min(len(lane.dirty), _HANDOUTS_A_RECORD)):
+                    batch.take(lane.dirty.popleft())
+            for said in batch.said():
+                self._say(lane, said)
+        except BaseException as error:
+            log.exception("markers were not written")
+            batch.fail(lane, error)  # what was taken is said by nobody else
+            raise
+
+    def _say(self, lane: Lane, said: list[Said]) -> None:
+        """Write these statements, in as many records as it takes."""
+        try:
+            value = codec.encode(marker(said))
+        except Exception as error:  # of one statement the others know nothing
+            self._say_in_parts(lane, said, error)
+            return
+        if len(value) > MOST_BYTES and len(said) > 1:
+            self._say_in_parts(lane, said, None)
+            return
+
+        def reported(taken: Taken | None) -> None:
+            for each in said:
+                each.heard(lane, taken)
+
+        def too_large() -> None:
+            self._say_in_parts(lane, said, QueueError("no broker takes a record of its size"))
+
+        self._producer.write(Record(lane.partition, value, reported, too_large=too_large))
+
+    def _say_in_parts(self, lane: Lane, said: list[Said], error: Exception | None) -> None:
+        """Write them in two records, and so on; what cannot be written alone is told so."""
+        if len(said) == 1:
+            log.error("a marker cannot be written", extra={"error": str(error)})
+            said[0].heard(lane, None, QueueError(f"not settled, it will come back: {error}"))
+            return
+        middle = len(said) // 2
+        self._say(lane, said[:middle])
+        self._say(lane, said[middle:])
 
     # Beats.
 
@@ -188,16 +202,34 @@ class Markers:
 
         self.write(lane, beat, reported, again=False)
 
-    # Closing.
+    # Failing and closing.
+
+    def _died(self, error: BaseException) -> None:
+        self._fail(
+            QueueError(
+                f"nothing is settled any more, for a thread died of {error!r}: connect again"
+            )
+        )
+
+    def _fail(self, error: QueueError) -> None:
+        """Whoever waits for the log, flushes or takes messages, now or later, is told."""
+        self.failure = self.failure or error
+        self.waiting.break_off(error)
+        self._failed(error)
 
     def flush(self, timeout_s: float | None) -> bool:
         """Write what has gathered and wait for the log; False if it did not answer in time."""
+        if self.failure is not None:
+            raise self.failure
         self.flush_now()
         return self._producer.flush(timeout_s)
 
     def close(self) -> None:
-        if not self._closing:
+        if self._closing:
+            return
+        try:
             self.flush(10)
+        finally:
             self._closing = True
             self._dirty.set()
             self._flusher.join()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
@@ -13,7 +11,7 @@ from marq.core import header
 from marq.core.stored import ANY_PARTITION, Outgoing
 from marq.errors import ConfigError, NotConnected, PayloadError, QueueError
 from marq.kafka.answers import Waiting
-from marq.kafka.clients import warm_producer
+from marq.kafka.lasting import LastingProducer
 from marq.message import Sent, moment
 
 _POLL_S = 0.1
@@ -43,7 +41,7 @@ class SendResult:
 
     def result(self, timeout: float | None = None) -> Sent:
         if not self.done():
-            self._waiting.wait_for(self, timeout)  # type: ignore[arg-type]
+            self._waiting.wait_for(self, timeout)
         if self._error is not None:
             raise send_error(self._error, self._message.topic() if self._message else "", 0)
         return self._sent()
@@ -63,19 +61,26 @@ class SendResult:
 
     def __await__(self) -> Generator[Any, None, Sent]:
         if not self.done():
-            yield from asyncio.to_thread(self._waiting.wait_for, self, None).__await__()  # type: ignore[arg-type]
+            yield from self._waiting.wait(self).__await__()
         return self.result()
 
 
-class Sender:
-    """One producer for all queues of a process."""
+class Sender(LastingProducer):
+    """One producer for all queues of a process.
 
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self._producer = warm_producer(settings)
+    What was under way when it had to be replaced fails: whoever sent it knows whether to send it
+    again.
+    """
+
+    def __init__(
+        self,
+        settings: dict[str, Any],
+        failed: Callable[[QueueError], None] = lambda error: None,
+    ) -> None:
+        super().__init__(settings, "marq-sender")
+        self._failed = failed
         self._waiting = Waiting()
-        self._closing = threading.Event()
-        self._reporter = threading.Thread(target=self._report, name="marq-sender", daemon=True)
-        self._reporter.start()
+        self._poller.start()
 
     def send_plain(self, topic: str, value: bytes, key: bytes | None) -> SendResult:
         """Send a message that has no headers: the fast way."""
@@ -112,32 +117,36 @@ class Sender:
         result: SendResult,
     ) -> None:
         while True:
+            producer = self._producer
             try:
-                self._producer.produce(
-                    topic, value, key, partition, on_delivery=result, headers=headers
-                )
+                producer.produce(topic, value, key, partition, on_delivery=result, headers=headers)
                 return
             except BufferError:
-                self._producer.poll(_POLL_S)  # full: wait for room rather than fail
+                producer.poll(_POLL_S)  # full: wait for room rather than fail
             except KafkaException as error:
-                raise send_error(error.args[0], topic, len(value)) from None
+                self._replace_if_fatal(producer, error.args[0])
+                if producer is self._producer:
+                    raise send_error(error.args[0], topic, len(value)) from None
 
     def flush(self, timeout_s: float | None) -> None:
         """Wait until everything sent so far is durable."""
+        if self.failure is not None:
+            raise self.failure
         left = self._producer.flush(-1 if timeout_s is None else timeout_s)
         if left:
             raise NotConnected(f"{left} messages are not durable yet: no broker takes them")
 
+    def _died(self, error: BaseException) -> None:
+        super()._died(error)
+        assert self.failure is not None
+        self._waiting.break_off(self.failure)
+        self._failed(self.failure)
+
     def close(self) -> None:
         """Send what is left, as long as that takes seconds, and stop."""
-        if not self._closing.is_set():
+        if not self._closing:
             self._producer.flush(10)
-            self._closing.set()
-            self._reporter.join()
-
-    def _report(self) -> None:
-        while not self._closing.is_set():
-            self._producer.poll(_POLL_S)
+            self._stop()
 
 
 def send_error(error: KafkaError, topic: str, size: int) -> QueueError:

@@ -77,7 +77,9 @@ def wait_for(copy: Receipt[Any], until: float) -> None:
     try:
         copy.result(max(0.0, until - time.monotonic()))
     except TimeoutError:
-        raise NotConnected("not given back: no broker takes the copy") from None
+        raise NotConnected(
+            "not given back, for no broker takes the copy: it comes back when its lease is over"
+        ) from None
 
 
 def mask_of(indexes: Indexes) -> int:

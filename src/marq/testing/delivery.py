@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from marq.core import settling
-from marq.core.marker import Held, Hold, Part
+from marq.core.marker import Action, Held, Hold, Part
 from marq.core.stored import Stored
 from marq.errors import LeaseLost
 from marq.message import UNDECODED, Ack, Delivery, GiveBack, Reject, Retry, Verdict, moment
@@ -74,6 +74,15 @@ class MemoryDelivery(Delivery[T]):
                     self._group.give_back(self._ticket)
             self._settled = True
         return Answered(None)
+
+    def let_go(self) -> None:
+        with self._memory.caught_up():
+            part = self._part()
+            if not self._settled and part is not None:
+                left_ms = part.deadline_ms - self._memory.log.now_ms
+                claim, bit = self._ticket.claim, self._ticket.bit
+                self._hold(Held(claim, bit, Action.REDELIVER, max(0, left_ms), reason="let go"))
+            self._settled = True
 
     def _extend(self, duration_ms: int) -> Receipt[None]:
         with self._memory.caught_up():
