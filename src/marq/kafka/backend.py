@@ -43,7 +43,7 @@ _LINGER_MS, _MARKER_LINGER_MS = 5, 1
 class Kafka:
     """A backend on a cluster."""
 
-    def __init__(self, servers: str, settings: Settings) -> None:
+    def __init__(self, servers: str, settings: Settings, by_tracker: bool = False) -> None:
         self._servers = servers
         self._extra: config.Config = dict(settings.kafka)
         self._timeout_s = settings.connect_timeout / 1_000
@@ -51,7 +51,7 @@ class Kafka:
         self.admin = Admin(self._common, self._timeout_s)
         self._replicas = min(3, self.admin.brokers())
         self._lock = threading.RLock()
-        self._markers_partitions = topics.lay_out(self.admin, self._replicas)
+        self._markers_partitions = topics.lay_out(self.admin, self._replicas, by_tracker)
         self.reader = Reader(config.reader(servers, self._extra), self.admin, self._timeout_s)
         self._stats = StatsReader(config.reader(servers, self._extra), self._timeout_s)
         self.catalog_log = CatalogLog(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from marq.core import names
 from marq.errors import ConfigError, NotConnected
 from marq.kafka.admin import Admin
@@ -19,23 +21,84 @@ _QUEUE = {**LOGGED, **TRIMMED}
 _COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000"}
 
 
-def lay_out(admin: Admin, replicas: int) -> int:
-    """Create marq's own topics where they are missing; the number of markers partitions is what
-    the first one made it, for good."""
-    found = admin.describe(names.MARKERS)
-    if found is None or admin.describe(names.STATS) is None:
-        own = {
-            names.CATALOG: (1, LOGGED),
-            names.MARKERS: (MARKERS_PARTITIONS, _QUEUE),
-            names.DELAYED: (MARKERS_PARTITIONS, _QUEUE),
-            names.STATS: (1, _COMPACTED),
-        }
-        admin.create(((name, *terms) for name, terms in own.items()), replicas)
-        admin.wait_until_led(*own)
-        found = admin.describe_new(names.MARKERS)
-    if found is None:
-        raise NotConnected(f"the cluster at {admin.servers} did not create {names.MARKERS}")
-    return found[1]
+_OWN = {
+    names.CATALOG: (1, _QUEUE),
+    names.MARKERS: (MARKERS_PARTITIONS, _QUEUE),
+    names.DELAYED: (MARKERS_PARTITIONS, _QUEUE),
+    names.STATS: (1, _COMPACTED),
+}
+_HOLD_LOGS = (names.MARKERS, names.DELAYED)
+_APPEAR_S = 3.0
+"""How long topics that were made together may come into sight one after the other."""
+
+Found = dict[str, tuple[bytes, int] | None]
+
+
+def lay_out(admin: Admin, replicas: int, by_tracker: bool = False) -> int:
+    """See to it that marq's own topics are there; how many partitions the hold logs have, which is
+    what they were made with, for good.
+
+    Whoever comes first makes them all. One that is missing beside others (a newer release's, one
+    that was deleted) is the tracker's to make: it starts now and then, clients do at any time.
+    """
+    found = _look(admin)
+    missing = [name for name, about in found.items() if about is None]
+    if missing and (by_tracker or len(missing) == len(found)):
+        _make(admin, replicas, found, missing)
+        found = {name: admin.describe_new(name) for name in found}
+        missing = [name for name, about in found.items() if about is None]
+        if missing:
+            raise NotConnected(f"the cluster at {admin.servers} did not create {missing[0]}")
+    if missing:
+        raise ConfigError(
+            f"topic {missing[0]} is missing on the cluster at {admin.servers}: start a tracker of "
+            f"this release (marq tracker), it makes what is missing"
+        )
+    return _partitions(admin, found)
+
+
+def _look(admin: Admin) -> Found:
+    until = time.monotonic() + _APPEAR_S
+    while True:
+        found = admin.describe_all(_OWN)
+        if all(found.values()) or not any(found.values()) or time.monotonic() > until:
+            return found
+        time.sleep(0.05)
+
+
+def _make(admin: Admin, replicas: int, found: Found, missing: list[str]) -> None:
+    there = {name: about[1] for name, about in found.items() if about is not None}
+    if names.CATALOG in missing:
+        _refuse_to_forget(admin, there)
+    number = next((there[name] for name in _HOLD_LOGS if name in there), MARKERS_PARTITIONS)
+    wanted = {name: number if name in _HOLD_LOGS else _OWN[name][0] for name in missing}
+    admin.create(((name, wanted[name], _OWN[name][1]) for name in missing), replicas)
+    admin.wait_until_led(*missing)
+
+
+def _refuse_to_forget(admin: Admin, there: dict[str, int]) -> None:
+    """An empty catalog beside messages that are open means that their queues were deleted: all of
+    them would become dead letters."""
+    for name in _HOLD_LOGS:
+        if name in there and any(admin.ends(name, there[name])):
+            raise ConfigError(
+                f"topic {names.CATALOG} is missing on the cluster at {admin.servers}, and {name} "
+                f"has records of messages: without their queues they would be dead letters. "
+                f"Restore it; if all queues are to be forgotten, delete {' and '.join(_HOLD_LOGS)} "
+                f"too"
+            )
+
+
+def _partitions(admin: Admin, found: Found) -> int:
+    markers, delayed = (found[name] for name in _HOLD_LOGS)
+    assert markers is not None and delayed is not None
+    if markers[1] != delayed[1]:
+        raise ConfigError(
+            f"{names.MARKERS} has {markers[1]} partitions and {names.DELAYED} {delayed[1]} on the "
+            f"cluster at {admin.servers}: someone added some, and what is in them is lost to the "
+            f"tracker. Neither may be altered"
+        )
+    return markers[1]
 
 
 def create_queue(admin: Admin, name: str, partitions: int, replicas: int) -> None:

@@ -72,7 +72,7 @@ class Tracker:
     def __init__(self, options: Options, settings: Settings) -> None:
         self._options = options
         self._extra = dict(settings.kafka)
-        self._kafka = Kafka(options.servers, settings)
+        self._kafka = Kafka(options.servers, settings, by_tracker=True)
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._checkpoints = Checkpoints(options.checkpoint)
         self._producer = config.producer(options.servers, self._extra, 0)
@@ -88,7 +88,7 @@ class Tracker:
         self._keeping = Keeping(
             self._kafka,
             Seeker(config.reader(options.servers, self._extra)),
-            StatsWriter(self._producer),
+            StatsWriter(self._producer, config.reader(options.servers, self._extra)),
             self._ticks.clock.known_ms,
             chores=[CatalogKeeping(self._kafka.catalog_log, self._kafka.admin, self._owner).keep],
         )
