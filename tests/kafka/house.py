@@ -25,7 +25,7 @@ class House:
         self.later_ms = YOUNG_MS + 1_000
         servers = kafka.bootstrap_servers
         self._seeker = Seeker(config.reader(servers, {}))
-        self._writer = StatsWriter(config.producer(servers, {}, 0))
+        self._writer = StatsWriter(config.producer(servers, {}, 0), config.reader(servers, {}))
         self.keeping = self.anew()
 
     def anew(self) -> Keeping:

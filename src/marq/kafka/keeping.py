@@ -150,7 +150,7 @@ class Keeping:
         """What could not be counted now is as it was when it last could."""
         before = {queue: self._stats[queue] for queue in catalog.queues() if queue in self._stats}
         self._stats = before | counted
-        self._writer.write(self._stats, now_ms)
+        self._writer.write(self._stats, now_ms, set(catalog.queues()))
 
     def _look_for_gone(self, sources: Collection[SourceCount], now: float) -> None:
         found = self._admin.describe_each({source.queue for source in sources})

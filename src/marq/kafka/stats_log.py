@@ -1,50 +1,110 @@
-"""The stats topic: counts of every queue, written by the tracker and followed by clients."""
+"""The stats topic: counts of every queue, written by the tracker and followed by clients.
+
+A record is JSON by its queue's name (or `<queue>/<part of it>`); a field that is missing is 0, one
+that is not known is left out, and what cannot be read is nobody's: the tracker may be of another
+release.
+"""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from typing import Annotated, Any
 
 import msgspec
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from msgspec import Meta
 
 from marq.core import names
+from marq.errors import ConfigError
 from marq.kafka.clients import take, warm_producer
 from marq.kafka.config import Config
+from marq.kafka.refusals import DENIED, refusal
 from marq.message import Stats
+
+log = logging.getLogger("marq.kafka")
 
 _ALIVE = ""
 """The key of the tracker's sign of life."""
+FEATURES = ("newer-entries", "catalog-snapshots", "catalog-groups")
+"""What this release's tracker knows, by name: a client may need one that not every tracker has."""
+_UNKNOWN = b""
+"""What the topic has where the last write failed."""
+_Count = Annotated[int, Meta(ge=0, le=1 << 62)]
 
 
 class _Sign(msgspec.Struct):
-    at_ms: int
+    at_ms: _Count = 0
+    features: tuple[str, ...] = ()
+
+
+class _Counts(msgspec.Struct):
+    ready: _Count = 0
+    in_flight: _Count = 0
+    delayed: _Count = 0
+    dead: _Count = 0
+    oldest_age: Annotated[float, Meta(ge=0)] = 0.0
+
+
+_sign = msgspec.json.Decoder(_Sign)
+_counts = msgspec.json.Decoder(_Counts)
 
 
 class StatsWriter:
     """Writes the counts that have changed, and a sign of life each time."""
 
-    def __init__(self, settings: Config) -> None:
-        self._producer = warm_producer({**settings, "message.timeout.ms": 5_000})
-        self._written: dict[str, Stats] = {}
+    def __init__(self, settings: Config, reader: Config, timeout_s: float = 10.0) -> None:
+        self._settings = {**settings, "message.timeout.ms": 5_000}
+        self._producer: Producer = warm_producer(self._settings)
+        self._reader = StatsReader(reader, timeout_s)
+        self._written: dict[str, bytes | None] | None = None
+        """What the topic has, by key; None: not looked yet what an earlier tracker left there."""
 
-    def write(self, stats: Mapping[str, Stats], at_ms: int) -> None:
-        for queue, counts in stats.items():
-            if self._written.get(queue) != counts:
-                self._put(queue, msgspec.json.encode(asdict(counts)))
-        for queue in self._written.keys() - stats.keys():
-            self._put(queue, None)
-        self._put(_ALIVE, msgspec.json.encode(_Sign(at_ms)))
-        self._written = dict(stats)
+    def write(self, stats: Mapping[str, Stats], at_ms: int, queues: Collection[str]) -> None:
+        """Write these, and remove what belongs to none of the queues."""
+        if self._written is None:
+            self._written = dict.fromkeys(self._reader.keys(), _UNKNOWN)
+            self._reader.close()
+        wanted: dict[str, bytes | None] = {
+            key: None for key in self._written if key.partition("/")[0] not in queues
+        }
+        wanted |= {queue: msgspec.json.encode(asdict(counts)) for queue, counts in stats.items()}
+        for key, value in wanted.items():
+            if key not in self._written or self._written[key] != value:
+                self._put(key, value, self._written)
+        self._put(_ALIVE, msgspec.json.encode(_Sign(at_ms, FEATURES)), {})
         self._producer.poll(0)
 
-    def _put(self, key: str, value: bytes | None) -> None:
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until all is in the topic; whether it is."""
+        return self._producer.flush(timeout_s) == 0
+
+    def _put(self, key: str, value: bytes | None, written: dict[str, bytes | None]) -> None:
+        def report(error: KafkaError | None, message: Any) -> None:
+            if error is not None:
+                written[key] = _UNKNOWN  # the broker is away: the next round writes it again
+            elif value is None and written.get(key) is None:
+                written.pop(key, None)
+
+        written[key] = value
         try:
-            self._producer.produce(names.STATS, value, key.encode(), partition=0)
-        except (BufferError, KafkaException):
-            self._written.pop(key, None)  # the broker is away: the next round writes it again
+            self._producer.produce(
+                names.STATS, value, key.encode(), partition=0, on_delivery=report
+            )
+        except (BufferError, KafkaException) as error:
+            written[key] = _UNKNOWN
+            if isinstance(error, KafkaException) and error.args[0].fatal():
+                self._producer = warm_producer(self._settings)
 
 
 class StatsReader:
@@ -55,9 +115,12 @@ class StatsReader:
         self._timeout_s = timeout_s
         self._consumer: Consumer | None = None
         self._lock = threading.Lock()
-        self._counts: dict[str, Stats] = {}
+        self._counts: dict[str, Stats | None] = {}
+        """By key; None: a record that cannot be read."""
         self.alive_ms = 0
         """When the tracker last gave a sign of life; 0: never."""
+        self.features: frozenset[str] = frozenset()
+        """What the tracker knows, as of then."""
 
     def read(self, queue: str) -> Stats | None:
         """The queue's counts as the tracker last wrote them; None if it never did."""
@@ -65,11 +128,28 @@ class StatsReader:
             self._follow()
             return self._counts.get(queue)
 
+    def keys(self) -> list[str]:
+        """Of what there are records."""
+        with self._lock:
+            self._follow()
+            return list(self._counts)
+
+    def require(self, feature: str) -> None:
+        """Refuse to go on if a tracker runs that does not know this; where none ever ran, one of
+        this release may come."""
+        with self._lock:
+            self._follow()
+            if self.alive_ms and feature not in self.features:
+                raise ConfigError(
+                    f"this needs a newer tracker: the one that runs knows no {feature!r}; upgrade "
+                    f"the tracker first, then workers, then senders"
+                )
+
     def _follow(self) -> None:
         until = time.monotonic() + self._timeout_s
         if self._consumer is None:
             self._consumer = Consumer({**self._settings, "enable.partition.eof": True})
-            self._consumer.assign([TopicPartition(names.STATS, 0, 0)])
+            self._consumer.assign([TopicPartition(names.STATS, 0, OFFSET_BEGINNING)])
             while not self._take(0.1) and time.monotonic() < until:
                 pass  # from the start to the end, once
         while self._take(0.0) is None:
@@ -79,20 +159,41 @@ class StatsReader:
         """Apply what has come; True at the end of the log, None if there may be more at once."""
         assert self._consumer is not None
         batch = take(self._consumer, 1_000, wait_s)
+        at_end = False
         for message in batch:
-            if message.error() is None:
-                self._apply((message.key() or b"").decode(), message.value())
-        if any(message.error() is not None for message in batch):
+            error = message.error()
+            if error is None:
+                self._apply(message)
+            else:
+                at_end |= self._is_end(error)
+        if at_end:
             return True
         return None if batch else False
 
-    def _apply(self, key: str, value: bytes | None) -> None:
-        if value is None:
-            self._counts.pop(key, None)
-        elif key == _ALIVE:
-            self.alive_ms = msgspec.json.decode(value, type=_Sign).at_ms
-        else:
-            self._counts[key] = msgspec.json.decode(value, type=Stats)
+    def _is_end(self, error: KafkaError) -> bool:
+        """Whether this is the end of the log; where the log is another one now, begin anew."""
+        if error.code() in DENIED:
+            raise refusal(KafkaException(error), self._settings["bootstrap.servers"])
+        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            assert self._consumer is not None
+            self._counts.clear()
+            self._consumer.assign([TopicPartition(names.STATS, 0, OFFSET_BEGINNING)])
+        return bool(error.code() == KafkaError._PARTITION_EOF)
+
+    def _apply(self, message: Any) -> None:
+        key, value = (message.key() or b"").decode("utf-8", "replace"), message.value()
+        try:
+            if key == _ALIVE:
+                sign = _sign.decode(value or b"")
+                self.alive_ms, self.features = sign.at_ms, frozenset(sign.features)
+            elif value is None:
+                self._counts.pop(key, None)
+            else:
+                self._counts[key] = None
+                self._counts[key] = Stats(**msgspec.structs.asdict(_counts.decode(value)))
+        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+            about = {"offset": message.offset(), "error": str(error)}
+            log.info("not a record of counts", extra=about)
 
     def close(self) -> None:
         with self._lock:

@@ -1,0 +1,96 @@
+"""The stats topic, whoever wrote to it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from marq import embedded
+from marq.core import names
+from marq.errors import ConfigError
+from marq.kafka import config
+from marq.kafka.backend import Kafka
+from marq.kafka.stats_log import FEATURES, StatsReader, StatsWriter
+from marq.message import Stats
+from tests.e2e.kafka_fixtures import new_name
+from tests.e2e.kafka_process import eventually
+
+pytestmark = [pytest.mark.java, pytest.mark.kafka]
+
+SOME = Stats(1, 2, 3, 4, 5.0)
+
+
+@pytest.fixture
+def reader(kafka: embedded.Runtime, backend: Kafka) -> Iterator[StatsReader]:
+    found = StatsReader(config.reader(kafka.bootstrap_servers, {}), 10.0)
+    yield found
+    found.close()
+
+
+def by_a_tracker(
+    kafka: embedded.Runtime, stats: dict[str, Stats], at_ms: int, queues: Collection[str]
+) -> None:
+    """What one that has just started writes first."""
+    servers = kafka.bootstrap_servers
+    found = StatsWriter(config.producer(servers, {}, 0), config.reader(servers, {}))
+    found.write(stats, at_ms, queues)
+    assert found.flush(10)
+
+
+def write(kafka: embedded.Runtime, *records: tuple[bytes, bytes | None]) -> None:
+    producer = Producer(config.producer(kafka.bootstrap_servers, {}, 0))
+    for key, value in records:
+        producer.produce(names.STATS, value, key, partition=0)
+    assert producer.flush(20) == 0
+
+
+def test_a_tracker_that_starts_removes_what_belongs_to_no_queue(
+    kafka: embedded.Runtime, reader: StatsReader
+) -> None:
+    deleted, there, uncounted = new_name(), new_name(), new_name()
+    some = {deleted: SOME, there: SOME, uncounted: SOME}
+    by_a_tracker(kafka, some, 1, some)
+    write(kafka, (f"{deleted}/audit".encode(), b'{"more":1}'))
+    assert eventually(lambda: f"{deleted}/audit" in reader.keys(), 10)  # noqa: SIM118
+
+    by_a_tracker(kafka, {there: SOME}, 2, {there, uncounted})
+
+    def told() -> set[str]:
+        return set(reader.keys()) & {deleted, f"{deleted}/audit", there, uncounted}
+
+    assert eventually(lambda: told() == {there, uncounted}, 10)
+
+
+def test_records_of_another_release_are_read_and_those_that_are_none_ignored(
+    kafka: embedded.Runtime, reader: StatsReader
+) -> None:
+    older, newer, wrong = (new_name().encode() for _ in range(3))
+    deep = b"[" * 100_000
+
+    write(
+        kafka,
+        (wrong, b"{}"), (wrong, b'{"ready":"many"}'),
+        (older, b'{"ready":7}'),
+        (newer, b'{"ready":7,"in_flight":0,"delayed":0,"dead":0,"oldest_age":1,"rate":2.5}'),
+        (b"\xff\xfe", b"\xff"), (wrong + b"2", deep), (b"", b"no sign"), (b"", None),
+        (b"", b'{"at_ms":12,"features":["fold","by-moon"],"more":{}}'),
+    )  # fmt: skip
+
+    assert reader.read(older.decode()) == Stats(7, 0, 0, 0, 0.0)
+    assert reader.read(newer.decode()) == Stats(7, 0, 0, 0, 1.0)
+    assert reader.read(wrong.decode()) is None
+    assert (reader.alive_ms, reader.features) == (12, frozenset({"fold", "by-moon"}))
+
+
+def test_what_a_tracker_does_not_know_is_refused(
+    kafka: embedded.Runtime, reader: StatsReader
+) -> None:
+    write(kafka, (b"", b'{"at_ms":12}'))
+    with pytest.raises(ConfigError, match="this needs a newer tracker"):
+        reader.require(FEATURES[0])
+
+    by_a_tracker(kafka, {}, 13, reader.keys())
+    assert eventually(lambda: reader.read("") is None and reader.alive_ms == 13, 10)
+    reader.require(FEATURES[0])
