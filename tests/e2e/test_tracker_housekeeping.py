@@ -18,6 +18,7 @@ from marq.core import names
 from marq.kafka.backend import Kafka
 from tests.e2e.kafka_process import eventually
 from tests.e2e.tracker_scene import PATIENCE_S
+from tests.spark_ports import refuse_open_doors
 from tests.tracker_process import SUBMITTED, TrackerProcess
 
 pytestmark = [
@@ -96,7 +97,9 @@ def test_after_all_was_down_what_is_open_comes_back_and_the_rest_is_trimmed(
         assert jobs.receive(1, "1s") == []
 
 
-def test_a_tracker_started_by_spark_submit_keeps_time(directory: Path, tmp_path: Path) -> None:
+def test_a_tracker_started_by_spark_submit_keeps_time_and_its_doors_shut(
+    directory: Path, tmp_path: Path
+) -> None:
     with connected(directory, tracker=False) as broker:
         jobs = broker.queue("jobs", lease="2s")
         sent = jobs.send(b"x")
@@ -108,6 +111,7 @@ def test_a_tracker_started_by_spark_submit_keeps_time(directory: Path, tmp_path:
             tracker.wait_until_ready()
             (again,) = taken(jobs, 1)
             again.ack().result(30)
+            refuse_open_doors(tracker.family())
             tracker.stop()
             said = tracker.log.read_text()
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from marq.embedded import jars
@@ -17,6 +19,8 @@ _FILES = (
 )
 
 _SQL_METRICS = "org.apache.spark.sql.execution.ui.SQLAppStatusListener"
+
+_SECRET = "(?i)secret|password|passphrase|token|jaas|access[.]?key|keystore[.]key|url"
 
 # Hadoop runs chmod for every file it makes, several in a batch: the quick way to start a process.
 _JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Djdk.lang.Process.launchMechanism=VFORK"
@@ -62,10 +66,15 @@ SETTINGS: Mapping[str, str] = {
     "spark.cleaner.periodicGC.interval": "10min",
     "spark.log.level": "WARN",
     "spark.executor.syncLogLevel.enabled": "true",  # executors would write pages for each batch
+    # The Kafka settings go to tasks and into plans, and plans into errors and logs.
+    "spark.redaction.regex": _SECRET,
+    "spark.sql.redaction.options.regex": _SECRET,
 }
 
 
 LOCAL = "local[2]"
+_LOCAL = re.compile(r"local(\[.*\])?")
+_LOOPBACK = "127.0.0.1"
 
 
 def start(master: str, name: str, local_dir: Path, more: Mapping[str, str]) -> SparkSession:
@@ -103,15 +112,28 @@ def _bring(session: SparkSession, needed: list[str]) -> None:
 def _place(master: str, submitted: bool, local_dir: Path) -> dict[str, str]:
     """Where it runs. What goes for this machine only is left away where others take part: executors
     elsewhere must reach the driver, and have disks of their own for what is not shared."""
-    if submitted and not master:
-        return {}
-    master = master or LOCAL
-    return {"spark.master": master, **(_alone(local_dir) if master.startswith("local") else {})}
+    found = {"spark.master": master or LOCAL} if master or not submitted else {}
+    is_local = _LOCAL.fullmatch(found.get("spark.master") or _submitted_master())
+    return {**found, **(_alone(local_dir) if is_local else {})}
+
+
+def _submitted_master() -> str:
+    """The master that spark-submit was given."""
+    SparkContext._ensure_initialized()
+    return SparkConf().get("spark.master", "")
 
 
 def _alone(local_dir: Path) -> dict[str, str]:
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    """Nobody else takes part: other machines cannot reach it, and other users of this one, who can,
+    are asked for a secret that only this process knows. Else they could fetch what goes to tasks,
+    the Kafka password among it, and read what lies in files."""
+    os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    local_dir.mkdir(parents=True, exist_ok=True)
+    local_dir.chmod(0o700)
     return {
+        "spark.driver.bindAddress": _LOOPBACK,
+        "spark.driver.host": _LOOPBACK,
+        "spark.authenticate": "true",
         "spark.local.dir": str(local_dir),
         "spark.sql.warehouse.dir": str(local_dir / "warehouse"),
     }
