@@ -18,15 +18,18 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from marq.errors import ConfigError, QueueError
-from marq.kafka import config
+from marq.kafka import config, doors
 from marq.kafka.group_offsets import GroupOffsets
 from marq.kafka.offsets import Offsets
-from marq.kafka.refusals import answered, refusal, unreachable
+from marq.kafka.refusals import AWAY, answered, refusal, unreachable
 
 T = TypeVar("T")
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _TRIM_S = 5.0
+_SOON_S = 0.5
+"""So often is looked whether brokers refuse us: librdkafka would try again until time is over."""
+_CLOSES_S = 3.0
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID)
 
 
@@ -42,15 +45,30 @@ class Admin:
         self._groups = GroupOffsets(self._client, settings, timeout_s)
 
     def brokers(self) -> int:
-        """How many brokers answer for; `NotConnected` if none does."""
-        until = time.monotonic() + self._timeout_s
-        while True:
-            found = self._ask(lambda: self._client.list_topics(timeout=self._timeout_s)).brokers
-            if found:
-                return len(found)
-            if time.monotonic() > until:
+        """The number of brokers; `NotConnected` if none answers, `ConfigError` if they do and do
+        not let us in."""
+        began = time.monotonic()
+        while not (found := self._answering()):
+            took_s = time.monotonic() - began
+            self._client.poll(0)  # hears what was said at the door
+            door = doors.of(self.servers)
+            if why := door.shut():
+                raise doors.not_let_in(self.servers, why)
+            if took_s > _CLOSES_S and door.closes():
+                raise doors.not_let_in(self.servers, doors.CLOSES)
+            if took_s > self._timeout_s:
                 raise unreachable(self.servers)
             time.sleep(0.05)  # one that has just come up may not know itself yet
+        return found
+
+    def _answering(self) -> int:
+        """The number of brokers, if one answers soon."""
+        try:
+            return len(self._client.list_topics(timeout=min(_SOON_S, self._timeout_s)).brokers)
+        except KafkaException as error:
+            if error.args[0].code() not in AWAY:
+                raise refusal(error, self.servers) from None
+            return 0
 
     def create(self, topics: Iterable[tuple[str, int, dict[str, str]]], replicas: int) -> None:
         """Create topics (name, partitions, settings); those that are there stay as they are."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from marq.kafka import doors
+
 Config = dict[str, Any]
 
 SESSION_TIMEOUT_MS = 6_000
@@ -23,7 +25,8 @@ _COMMON: Config = {
 
 def common(servers: str, extra: Config) -> Config:
     """What all clients share; the user's own settings win."""
-    return {**_COMMON, "bootstrap.servers": servers, **extra}
+    heard = doors.of(servers).heard
+    return {**_COMMON, "bootstrap.servers": servers, "error_cb": heard, **extra}
 
 
 def producer(servers: str, extra: Config, linger_ms: float) -> Config:

@@ -9,6 +9,7 @@ from typing import TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from marq.errors import ConfigError, NotConnected
+from marq.kafka import doors
 
 T = TypeVar("T")
 
@@ -41,8 +42,10 @@ DENIED = (
 )
 
 
-def unreachable(servers: str) -> NotConnected:
-    """No broker answers."""
+def unreachable(servers: str) -> NotConnected | ConfigError:
+    """No broker answers; where one has said why it does not let us in, that."""
+    if (why := doors.of(servers).shut()) is not None:
+        return doors.not_let_in(servers, why)
     return NotConnected(f"no broker answers at {servers}: check the address and that Kafka runs")
 
 
