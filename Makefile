@@ -13,7 +13,8 @@ help:
 	@echo "make demo   set up and show marq live (in memory, then a real Kafka broker)"
 	@echo "make test   set up, lint and run every test"
 	@echo "make bench  print the benchmark's table"
-	@echo "make soak   kill workers at random for MINUTES=5 (SEED=…) and look for lost messages"
+	@echo "make soak   a hostile producer (HOSTILE=25 times the sample), outages, and workers killed"
+	@echo "            at random for MINUTES=5 (SEED=…): no message may be lost"
 	@echo "make cluster  the tracker on a Spark cluster with three brokers, its executors killed KILLS=3 times"
 	@echo "make lint   ruff, mypy --strict and the import layers"
 	@echo "make lock   resolve the lock files again"
@@ -65,6 +66,7 @@ bench: $(READY)
 	@$(BIN)/python -m bench
 
 soak: $(READY)
+	@HOSTILE=$(or $(HOSTILE),25) $(BIN)/pytest tests/hostile tests/properties/test_hostile_laws.py
 	@OUTAGES=1 $(BIN)/pytest tests/e2e/test_kafka_outages.py tests/e2e/test_groups_soak.py tests/e2e/test_tracker*.py
 	@$(BIN)/python -m tests.e2e.kafka_soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
 

@@ -22,8 +22,14 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests with a tracker last: it takes half a core, which others would miss."""
-    items.sort(key=lambda item: item.get_closest_marker("tracked") is not None)
+    """Run the tests with a tracker last: it takes half a core, which others would miss. And the
+    hostile ones after all that share their broker: what one of them breaks is its own failure."""
+    items.sort(
+        key=lambda item: (
+            item.get_closest_marker("tracked") is not None,
+            "hostile" in item.path.parts,
+        )
+    )
 
 
 @pytest.fixture(scope="session")
