@@ -524,7 +524,7 @@ def test_copying_waits_while_too_much_waits(
     seen = Seen(settle)
     consume(group, "m1", seen)
     queue.send_many([b"x"] * 50, key="k")
-    assert eventually(lambda: sum(group.info().waiting) == 50)  # as much as may
+    assert eventually(lambda: sum(group.info().waiting) >= 50)  # as much as may
     for _ in range(11):
         queue.send_many([b"x"] * 50, key="k")
         time.sleep(0.1)  # what is to stay away gets time to come
