@@ -14,6 +14,7 @@ from marq.errors import ConfigError
 from marq.gate import Gate
 from marq.queue import Queue
 from marq.runner import Runner
+from marq.stopping import Stopping
 
 log = logging.getLogger("marq.worker")
 
@@ -31,7 +32,7 @@ class Worker:
         self._queues = queues
         gate = Gate()
         self._runners = [_runner(backend, queue, gate) for queue in queues]
-        self._stopping = threading.Event()
+        self._stopping = Stopping()
         self._started = self._stopped = False
 
     def run(self, until_idle: bool = False) -> None:
@@ -117,7 +118,7 @@ def _runner(backend: Backend, queue: Queue[Any], gate: Gate) -> Runner:
 class _Signals:
     """SIGTERM and SIGINT set the event; a second one interrupts as usual."""
 
-    def __init__(self, stopping: threading.Event) -> None:
+    def __init__(self, stopping: Stopping) -> None:
         self._stopping = stopping
         self._before: dict[signal.Signals, Any] = {}
 

@@ -196,3 +196,22 @@ def test_what_cannot_be_given_back_is_kept_from_nobody(
         lanes = broker.backend.markers.lanes
         assert eventually(lambda: not any(lane.kept or lane.claims for lane in lanes))
         over.set()
+
+
+def test_what_was_received_and_let_lapse_is_let_go_of(
+    broker: marq.Broker, new_queue: NewQueue, oracle: Oracle
+) -> None:
+    queue = new_queue(lease="1s", partitions=1)
+    queue.send_many([b"x"] * 10)
+    found: list[marq.Delivery[Any]] = []
+    while len(found) < 10:
+        found += queue.receive(10, "20s")
+    assert isinstance(broker.backend, Kafka)
+    markers = broker.backend.markers
+    assert markers.open_messages(queue.name) == 10
+
+    assert eventually(lambda: markers.open_messages(queue.name) == 0)
+
+    assert not any(lane.claims for lane in markers.lanes)
+    with pytest.raises(marq.LeaseLost):
+        found[0].ack().result(PATIENCE_S)

@@ -169,3 +169,29 @@ def test_a_message_that_left_its_handout_is_begun_when_that_one_is() -> None:
     handout.begun_at(Taken.at(700), 0)
     assert own.begun_known
     assert own.judge(Taken.at(4_899))
+
+
+def test_a_claim_is_let_go_of_when_all_that_is_open_of_it_was_let_lapse() -> None:
+    live = claim_of(2)
+    live.unbegun = 1
+    handout = Handout(cast(Any, None), live, 1, 1, 1)
+    handout.lapse_ms = 800
+    handout.start(400, 0, kept_alive=False)
+
+    assert not live.has_lapsed(5_000)  # one message still waits
+    live.unbegun = 0
+    assert not live.has_lapsed(799)
+    assert live.has_lapsed(800)
+
+
+def test_a_claim_with_a_longer_lease_on_one_message_is_kept_as_long() -> None:
+    live = claim_of(1)
+    live.unbegun = 0
+    handout = Handout(cast(Any, None), live, 1, 1, 1)
+    handout.lapse_ms = 800
+    handout.start(400, 0, kept_alive=False)
+
+    handout.split(0, 9_000)
+
+    assert not live.has_lapsed(8_999)
+    assert live.has_lapsed(9_000)

@@ -13,6 +13,7 @@ import typer
 import marq
 from marq.core.duration import Duration, milliseconds
 from marq.errors import ConfigError, DeliveryError
+from marq.stopping import Stopping
 
 BATCH = 100
 _LOOK_S = 0.5
@@ -55,7 +56,7 @@ class Receiving:
         queue: marq.Queue[Any],
         wanted: Wanted,
         show: Callable[[Deliveries], None],
-        stop: threading.Event,
+        stop: threading.Event | Stopping,
     ) -> None:
         self.count = 0
         self.late = 0

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from marq.stopping import Stopping
+
 
 @contextmanager
-def stop_asked() -> Iterator[threading.Event]:
+def stop_asked() -> Iterator[Stopping]:
     """Set by the first SIGINT or SIGTERM; a second one interrupts as usual."""
-    asked = threading.Event()
+    asked = Stopping()
 
     def ask(number: int, _: object) -> None:
         asked.set()

@@ -137,6 +137,7 @@ class Handout:
     def start(self, lease_ms: int, ahead_ms: int, kept_alive: bool) -> None:
         """Start the lease; the lane's lock is held."""
         self.lease_ms, self.ahead_ms, self.kept_alive = lease_ms, ahead_ms, kept_alive
+        self.claim.leased_ms = max(self.claim.leased_ms, self.lapse_ms)
         if kept_alive:
             self.claim.kept += 1
             self.lane.kept.add(self)
@@ -213,6 +214,7 @@ class Handout:
     def _count_from(self, at_ms: int) -> None:
         """The log counts the lease from that time, or a later one."""
         self.lapse_ms = max(self.lapse_ms, at_ms + self.lease_ms - self.ahead_ms)
+        self.claim.leased_ms = max(self.claim.leased_ms, self.lapse_ms)
 
     def give_up(self) -> None:
         """The lease is lost for good: it is beaten no more."""

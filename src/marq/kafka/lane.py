@@ -29,3 +29,8 @@ class Lane:
         self.claims: dict[int, LiveClaim] = {}
         """Committed claims with something open, by sequence."""
         self.kept: set[Handout] = set()
+
+    def forget_lapsed(self, now_ms: int) -> None:
+        """Let go of claims whose messages were all let lapse; the lock is held."""
+        for live in [live for live in self.claims.values() if live.has_lapsed(now_ms)]:
+            del self.claims[live.claim.id.sequence]

@@ -23,6 +23,7 @@ class LiveClaim:
         "kept",
         "lane",
         "lapse_ms",
+        "leased_ms",
         "left",
         "messages",
         "partition",
@@ -44,11 +45,18 @@ class LiveClaim:
         self.left = self.unbegun = len(messages)
         self.kept = 0
         """Handouts of it that are kept alive."""
+        self.leased_ms = 0
+        """When the last lease on what was handed out of it is over, as far as known."""
         self.size_bytes = 0
 
     @property
     def needs_beats(self) -> bool:
         return (self.unbegun > 0 and not self.given_up) or self.kept > 0
+
+    def has_lapsed(self, now_ms: int) -> bool:
+        """Whether all that is open of it was handed out to whoever has let it lapse: it comes back
+        by itself, and an ack of it that is on its way is judged without the claim."""
+        return not self.unbegun and not self.kept and self.leased_ms <= now_ms
 
     def beaten(self, taken: Taken) -> None:
         """The log took a beat. One that came too late is the last: after a silence the log gives
@@ -58,6 +66,10 @@ class LiveClaim:
             self.lapse_ms = max(self.lapse_ms, taken.earliest_ms + self.claim.lease_ms)
         else:
             self.given_up = True
+
+    def keep(self) -> None:
+        """Something of it is this process's, to be beaten; the lane's lock is held."""
+        self.lane.claims[self.claim.id.sequence] = self
 
     def leave(self, count: int, unbegun: int = 0) -> None:
         """That many of its messages are no longer this process's; the lane's lock is held."""

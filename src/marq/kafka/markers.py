@@ -86,7 +86,7 @@ class Markers:
     def keep(self, live: LiveClaim) -> None:
         """Beat for it from now on: its offset is committed."""
         with live.lane.lock:
-            live.lane.claims[live.claim.id.sequence] = live
+            live.keep()
 
     def open_messages(self, queue: str) -> int:
         """Messages of the queue that are handed out and not settled."""
@@ -180,8 +180,10 @@ class Markers:
 
     def _beat(self) -> None:
         """One record for each lane with live claims."""
+        now_ms = self.clock.known_ms() or 0
         for lane in self.lanes:
             with lane.lock:
+                lane.forget_lapsed(now_ms)
                 claims = [live for live in lane.claims.values() if live.needs_beats]
                 kept = list(lane.kept)
             if claims:

@@ -32,6 +32,7 @@ def retry(handout: Handout, index: int, message: Any, verdict: Retry) -> Receipt
     receipt, now_ms = handout.hold(held, leaves=False), inbox.now_ms()
     with handout.lane.lock:
         handout.claim.unbegun += 1
+        handout.claim.keep()
         handout.leave(1)
     inbox.wait_for_due(
         Ticket(

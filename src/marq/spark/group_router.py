@@ -6,7 +6,6 @@ No shuffle: one task is one partition of the queue, in order of its offsets. `mi
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -30,6 +29,7 @@ from marq.kafka.groups.copying import Copier, copied
 from marq.kafka.groups.service import service_of
 from marq.spark import session
 from marq.spark.java_settings import java_settings
+from marq.stopping import Stopping
 
 _CHUNK = 5_000
 _FULL_S = 0.2
@@ -140,9 +140,7 @@ def copying_of(kafka: Kafka, names: GroupNames) -> Copying:
     return Copying(kafka._servers, extra, names, table.config, table.sources, purged)
 
 
-def run(
-    kafka: Kafka, names: GroupNames, checkpoint: Path, master: str, stopping: threading.Event
-) -> None:
+def run(kafka: Kafka, names: GroupNames, checkpoint: Path, master: str, stopping: Stopping) -> None:
     """Copy until told to stop; raises where the query fails."""
     copying = copying_of(kafka, names)
     spark = session.start(master, "marq group router", checkpoint / "scratch", {})

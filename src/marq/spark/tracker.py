@@ -35,6 +35,7 @@ from marq.spark.acting import Acting
 from marq.spark.checkpoint import Checkpoints, blames_checkpoint
 from marq.spark.java_settings import java_settings
 from marq.spark.metrics import Metrics
+from marq.stopping import Stopping
 
 log = logging.getLogger("marq.tracker")
 
@@ -79,7 +80,7 @@ class Tracker:
         self._places = self._hold_logs()
         self._batches = 0
         self._rested_at = time.monotonic()
-        self._stopping = threading.Event()
+        self._stopping = Stopping()
         self._spark: SparkSession | None = None
         self.ready = threading.Event()
         """Set when the first batch has been acted on."""
