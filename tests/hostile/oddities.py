@@ -110,6 +110,7 @@ class Hostile:
             "version": 99,
             "config": {"max_members": -1},
         }
+        hold: dict[str, Any]
         hold = {"record": "hold", "claim": "c", "n": -1, "member": "m1", "prev": "x",
                 "partitions": [1 << 40, -1], "version": 1 << 62}  # fmt: skip
         step = {"record": "stepdown", "id": "i", "member": "nobody", "claim": "c" * 100_000}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from marq.core import batch, codec
+from marq.core import batch
 from marq.core.batch import TRIM_EVERY_MS
-from marq.core.fold import Record, fold
-from marq.core.marker import EndedRuns, KeepAlive, Parked, Restate, Source
-from marq.core.restate import caught_up, needed_from, restatement, restatements
+from marq.core.marker import KeepAlive, Parked
+from marq.core.restate import caught_up, needed_from, restatement
 from marq.core.state import State
-from tests.properties.hold_log import ORDERS, START_MS, MarkersLog, open_offsets
+from tests.properties.hold_log import START_MS, MarkersLog, open_offsets
 
 
 def test_a_batch_survives_the_way_to_act() -> None:
@@ -46,7 +45,7 @@ def test_while_it_catches_up_nothing_is_emitted_or_trimmed() -> None:
     made = batch.conclude(log.folded(), start=0, caught_up=False)
 
     assert not made.events()
-    assert not made.restates
+    assert not made.restate
     assert not made.trim_to
 
 
@@ -65,27 +64,11 @@ def test_after_a_restatement_was_read_the_next_one_waits() -> None:
     log = MarkersLog()
     log.append(restatement(log.folded()), at=0)
     log.tick(at=TRIM_EVERY_MS - 1)
-    assert not batch.conclude(log.folded(), start=0, caught_up=True).restates
+    assert not batch.conclude(log.folded(), start=0, caught_up=True).restate
 
     log.tick(at=TRIM_EVERY_MS)
-    assert batch.conclude(log.folded(), start=0, caught_up=True).restates
-    assert not batch.conclude(log.folded(), start=0, caught_up=True, turn=1).restates
-
-
-def test_a_large_restatement_is_cut_into_records() -> None:
-    state = State()
-    for number in range(4_500):
-        source = ORDERS._replace(queue=f"q{number}")
-        fold(state, [Record(number, START_MS, _ended(source, number))])
-
-    made = restatements(state)
-
-    assert [len(each.ended) for each in made] == [2_000, 2_000, 500]
-    assert all(len(codec.encode(each)) < 1_000_000 for each in made)
-
-
-def _ended(source: Source, number: int) -> Restate:
-    return Restate(number, (), (EndedRuns(source, ((0, 5),)),))
+    assert batch.conclude(log.folded(), start=0, caught_up=True).restate
+    assert not batch.conclude(log.folded(), start=0, caught_up=True, turn=1).restate
 
 
 def test_a_claim_beaten_all_the_time_is_restated_with_the_beats_that_came_since() -> None:

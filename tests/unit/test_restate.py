@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import pytest
+
+from marq.core import bits, codec
 from marq.core.fold import fold
-from marq.core.marker import Forget, Progress, Restate, Tick
-from marq.core.restate import needed_from, parting, restatement
+from marq.core.marker import (
+    Action,
+    ClaimId,
+    EndedRuns,
+    Failed,
+    Forget,
+    Part,
+    Progress,
+    Restate,
+    Restated,
+    Tick,
+)
+from marq.core.restate import SIZES, needed_from, parting, parts, restatement
 from marq.core.state import State
 from tests.properties.hold_log import (
     ORDERS,
+    START_MS,
     MarkersLog,
     deadline,
     open_offsets,
@@ -173,3 +188,69 @@ def test_a_state_built_anew_learns_from_the_last_words_what_had_ended() -> None:
 
     assert open_offsets(rebuilt) == []
     assert not rebuilt.claimed
+
+
+def waiting(number: int, sequence: int = 1) -> Restated:
+    """A claim of so many messages, each with retries of its own behind it."""
+    reason = "x" * 300
+    some = [
+        Part(
+            bits.span(index, 1),
+            START_MS + index,
+            attempt=2,
+            action=Action.REDELIVER,
+            reason=reason,
+            failed=(Failed(1, START_MS, reason), Failed(2, START_MS + 1, reason)),
+        )
+        for index in range(number)
+    ]
+    return Restated(ClaimId(1, sequence), ORDERS, ((0, number),), tuple(some))
+
+
+@pytest.mark.parametrize(("most_bytes", "spare"), SIZES)
+def test_a_large_restatement_is_cut_into_records_that_say_the_same(
+    most_bytes: int, spare: bool
+) -> None:
+    claims = tuple(waiting(10, sequence) for sequence in range(100))
+    runs = tuple((10 * number, 5) for number in range(200_000))
+    ended = (EndedRuns(ORDERS, runs), EndedRuns(ORDERS._replace(partition=1), ()))
+
+    found = parts(Restate(7, claims, ended), most_bytes, spare)
+
+    assert all(len(codec.encode(each)) <= most_bytes + 100 for each in found)
+    restates = [each for each in found if isinstance(each, Restate)]
+    assert {each.as_of for each in restates} == {7}
+    assert tuple(claim for each in restates for claim in each.claims) == claims
+    said = [each for some in restates for each in some.ended]
+    assert tuple(run for each in said for run in each.runs if each.source == ORDERS) == runs
+    assert said[-1] == ended[1]
+
+
+def test_a_claim_that_no_broker_takes_goes_without_its_reasons() -> None:
+    claim = waiting(4_000)
+
+    (whole,) = parts(Restate(7, (claim,)), 400_000, spare=False)
+    (less,) = parts(Restate(7, (claim,)), 100_000, spare=True)
+
+    assert whole == Restate(7, (claim,))
+    assert len(codec.encode(whole)) > 3_000_000
+    assert len(codec.encode(less)) < 120_000
+    assert isinstance(less, Restate)
+    kept = [(p.indexes, p.deadline_ms, p.attempt, p.action) for p in less.claims[0].parts]
+    assert kept == [(p.indexes, p.deadline_ms, p.attempt, p.action) for p in claim.parts]
+
+
+def test_what_is_forgotten_is_said_in_records_of_the_same_size() -> None:
+    runs = tuple((10 * number, 5) for number in range(50_000))
+
+    found = parts(Forget((EndedRuns(ORDERS, runs),)), 20_000, spare=True)
+    log = MarkersLog()
+    for each in found:
+        log.append(each, at=0)
+
+    assert all(len(codec.encode(each)) <= 20_000 for each in found)
+    assert not log.folded().claimed
+
+
+def test_nothing_to_restate_is_one_record_all_the_same() -> None:
+    assert parts(Restate(7), 400_000, spare=False) == [Restate(7)]

@@ -34,10 +34,10 @@ class Batch(Struct, frozen=True, array_like=True):
     clocks: Clocks
     overdue: list[Overdue] = []
     due: list[Due] = []
-    restates: list[bytes] = []
-    """What to append before trimming; empty: no trimming this time."""
+    restate: bytes = b""
+    """What to append before trimming, as a marker; empty: no trimming this time."""
     trim_to: int = 0
-    """The log below is no longer needed, once these are appended."""
+    """The log below is no longer needed, once this is appended."""
     sources: list[SourceCount] = []
     delayed: dict[str, int] = {}
     """Parked messages by queue."""
@@ -66,7 +66,7 @@ def conclude(state: State, start: int, caught_up: bool, turn: int = 0) -> Batch:
         clocks=Clocks(state.clock_ms, state.lease_clock_ms, state.grace_ms),
         overdue=[event for event in events if isinstance(event, Overdue)],
         due=[event for event in events if isinstance(event, Due)],
-        restates=[codec.encode(each) for each in restate.restatements(state)] if trims else [],
+        restate=codec.encode(restate.restatement(state)) if trims else b"",
         trim_to=min(start, restate.needed_from(state)) if trims else 0,
         sources=source_counts(state),
         delayed=state.parked.counts,

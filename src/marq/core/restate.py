@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from typing import TypeVar
 
 from msgspec.structs import replace
 
-from marq.core import claimed
+from marq.core import claimed, codec
 from marq.core.fold import Record, fold
-from marq.core.marker import EndedRuns, Forget, Marker, Restate, Restated, Source
+from marq.core.marker import EndedRuns, Forget, Marker, Part, Restate, Restated, Source
 from marq.core.runs import Runs
 from marq.core.state import OpenClaim, State
 
 RESTATE_AFTER_MS = 600_000
 """An open claim older than this is restated, so that a 12-hour handler does not pin 12 hours."""
-_CLAIMS = 2_000
-"""Claims or sources in one record."""
+SIZES = ((400_000, False), (100_000, True), (20_000, True))
+"""Bytes of a record, and whether a claim that has more is written without what can be spared. A
+broker takes 1 MB by default; what it refuses even so is written in smaller records."""
+_RUN_BYTES = 20
+"""The most a run of offsets takes."""
 
 
 def needed_from(state: State) -> int:
@@ -39,13 +43,70 @@ def restatement(state: State, older_than_ms: int = RESTATE_AFTER_MS) -> Restate:
     return Restate(state.next_offset, tuple(old), tuple(_ended(state)))
 
 
-def restatements(state: State) -> list[Restate]:
-    """The restatement, in records that a broker takes: a claim or a source is some 100 bytes."""
-    whole = restatement(state)
-    return [
-        Restate(whole.as_of, whole.claims[at : at + _CLAIMS], whole.ended[at : at + _CLAIMS])
-        for at in range(0, max(1, len(whole.claims), len(whole.ended)), _CLAIMS)
-    ]
+def parts(marker: Marker, most_bytes: int, spare: bool) -> list[Marker]:
+    """The restatement, or what is said of forgotten sources, in records of about this size.
+
+    What one claim says is not taken apart. With `spare`, one that is larger alone goes without its
+    reasons and failed attempts: its dead letters will tell less of what happened.
+    """
+    match marker:
+        case Restate(as_of=as_of, claims=claims, ended=ended):
+            small = (_small(claim, most_bytes, spare) for claim in claims)
+            found: list[Marker] = [Restate(as_of, some) for some in _together(small, most_bytes)]
+            found += [Restate(as_of, (), some) for some in _ended_parts(ended, most_bytes)]
+            return found or [marker]
+        case Forget(ended=ended):
+            return [Forget(some) for some in _ended_parts(ended, most_bytes)]
+    return [marker]
+
+
+def _small(claim: Restated, most_bytes: int, spare: bool) -> Restated:
+    return _without_reasons(claim) if spare and _size(claim) > most_bytes else claim
+
+
+def _without_reasons(claim: Restated) -> Restated:
+    same: dict[tuple[object, ...], Part] = {}
+    for each in claim.parts:
+        terms = (each.deadline_ms, each.ahead_ms, each.lease_ms, each.attempt, each.kept_alive)
+        part = same.setdefault(
+            (*terms, each.action), replace(each, indexes=0, reason="", failed=())
+        )
+        part.indexes |= each.indexes
+    return Restated(claim.id, claim.source, claim.runs, tuple(same.values()))
+
+
+def _ended_parts(ended: Iterable[EndedRuns], most_bytes: int) -> Iterator[tuple[EndedRuns, ...]]:
+    step = max(1, most_bytes // _RUN_BYTES)
+    short = (
+        EndedRuns(each.source, each.runs[at : at + step])
+        for each in ended
+        for at in range(0, max(1, len(each.runs)), step)
+    )
+    return _together(short, most_bytes)
+
+
+T = TypeVar("T", Restated, EndedRuns)
+
+
+def _together(said: Iterable[T], most_bytes: int) -> Iterator[tuple[T, ...]]:
+    """As many as fit into this size, at least one."""
+    some: list[T] = []
+    size = 0
+    for each in said:
+        bytes_more = _size(each)
+        if some and size + bytes_more > most_bytes:
+            yield tuple(some)
+            some, size = [], 0
+        some.append(each)
+        size += bytes_more
+    if some:
+        yield tuple(some)
+
+
+def _size(said: Restated | EndedRuns) -> int:
+    if isinstance(said, Restated):
+        return len(codec.encode(Restate(0, (said,))))
+    return len(codec.encode(Forget((said,))))
 
 
 def caught_up(restate: Restate, state: State, tail: Iterable[Record]) -> Restate:

@@ -74,6 +74,11 @@ class Metrics:
         self._put_off = Counter(
             "marq_tracker_put_off", "Events that could not be performed yet", registry=registry
         )
+        self._failed = Counter(
+            "marq_tracker_failed_events",
+            "Events that could not be worked out: buried as they were, or put off",
+            registry=registry,
+        )
         self._late = Lateness()
         registry.register(self._late)
         self._skipped = Gauge(
@@ -105,6 +110,7 @@ class Metrics:
                 self._fates.labels(fate).inc(number)
             self._overtaken.inc(report.overtaken)
             self._put_off.inc(report.put_off)
+            self._failed.inc(report.failed)
             self._late.add(report)
         if reports:
             self._clock_ms = min(report.clock_ms for report in reports)

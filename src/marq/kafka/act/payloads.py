@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from marq.core.overdue import Due, Event
 from marq.core.stored import Stored
-from marq.kafka.act.seeker import Span
+from marq.errors import NotConnected
+from marq.kafka.act.seeker import Place, Span
 from marq.kafka.act.tools import Tools
 from marq.kafka.record import stored
 
@@ -23,9 +24,12 @@ Found = list[tuple[Event, Stored | None]]
 class Payloads:
     """The messages of events, in portions that fit a transaction."""
 
-    def __init__(self, tools: Tools, hold_log: tuple[str, int]) -> None:
+    def __init__(self, tools: Tools, hold_log: Place) -> None:
         self._tools = tools
         self._hold_log = hold_log
+        self._silent: set[Place] = set()
+        self.unread: list[Event] = []
+        """Events whose messages cannot be read now: nobody answers for their partitions."""
 
     def read(self, events: list[Event]) -> Iterator[Found]:
         """All events, in order as far as the size of their messages lets them stay so."""
@@ -52,18 +56,27 @@ class Payloads:
                 yield self._checked(wanted, found)
                 seen |= found.keys()
                 found, size = {}, 0
-        missing = {address: None for address in wanted if address not in seen | found.keys()}
+        left = [address for address in wanted if address not in seen | found.keys()]
+        unread = {address for address in left if address[:2] in self._silent}
+        self.unread += [wanted[address] for address in unread]
+        missing = {address: None for address in left if address not in unread}
         yield self._checked(wanted, {**found, **missing})
 
     def _there(self, wanted: dict[Address, Event]) -> list[Address]:
-        """What lies in a topic that is still the one: reading another would be in vain."""
-        ids = {topic: self._tools.topic_id(topic) for topic in {topic for topic, _, _ in wanted}}
-        return [address for address, event in wanted.items() if _is_of(event, ids[address[0]])]
+        """What lies in a topic that is still the one, and in one of its partitions: reading from
+        another would be in vain, and waited for."""
+        topics = {topic: self._tools.topic(topic) for topic in {topic for topic, _, _ in wanted}}
+        return [
+            address
+            for address, event in wanted.items()
+            if (about := topics[address[0]]) and _is_of(event, about[0]) and address[1] < about[1]
+        ]
 
     def _checked(self, wanted: dict[Address, Event], found: dict[Address, Stored | None]) -> Found:
         """With the topic's id compared *after* the read: ids are never used twice, so what was
         read before came from this topic or not at all."""
-        ids = {topic: self._tools.topic_id(topic) for topic in {topic for topic, _, _ in found}}
+        topics = {topic: self._tools.topic(topic) for topic in {topic for topic, _, _ in found}}
+        ids = {topic: about and about[0] for topic, about in topics.items()}
         return [
             (event, found[address] if _is_of(event, ids[address[0]]) else None)
             for address, event in wanted.items()
@@ -72,8 +85,12 @@ class Payloads:
 
     def _records(self, wanted: list[Address]) -> Iterator[Stored]:
         for spans in _rounds(wanted):
-            for message in self._tools.seeker.read(spans):
-                yield stored(message)
+            try:
+                for message in self._tools.seeker.read(spans):
+                    yield stored(message)
+            except NotConnected:
+                # If it is the cluster that is away, the next write says so.
+                self._silent.update(self._tools.seeker.unread)
 
 
 def _is_of(event: Event, topic_id: bytes | None) -> bool:

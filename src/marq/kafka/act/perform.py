@@ -13,25 +13,29 @@ drops, it answers with a hold: one bad entry never stops a partition.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
+from functools import partial
 
-from marq.core import act, codec, names, redelivery
+from marq.core import act, codec
 from marq.core.batch import Batch
 from marq.core.catalog import Catalog
 from marq.core.fold import Record
 from marq.core.marker import Marker, Restate
-from marq.core.overdue import Due, Event
-from marq.core.redelivery import Context, Fate, Outcome
-from marq.core.restate import caught_up, parting
+from marq.core.overdue import Event
+from marq.core.restate import SIZES, caught_up, parting, parts
 from marq.core.state import State
-from marq.core.stored import Outgoing, Stored
-from marq.errors import NotConnected
+from marq.core.stored import Outgoing
+from marq.errors import NotConnected, UnknownMarkerVersion
 from marq.kafka.act import report
-from marq.kafka.act.payloads import Found, Payloads
+from marq.kafka.act.deciding import Decided, Deciding
+from marq.kafka.act.payloads import Payloads
 from marq.kafka.act.report import Report
 from marq.kafka.act.tools import Tools
 from marq.kafka.act.transactions import Superseded, Transactions, Unsure
 from marq.kafka.reader import hold_record
+
+log = logging.getLogger("marq.tracker")
 
 UNDECIDED_S = 1.0
 """How long a transaction of someone else's in the log is waited for."""
@@ -41,6 +45,8 @@ to catch up, so nothing is acted on until then."""
 TRIES = 3
 SOON_MS, LATER_MS = 1_000, 60_000
 """How long is put off what cannot be looked at now, and what no broker takes."""
+_NO_EVENT_S = (Superseded, NotConnected, UnknownMarkerVersion)
+"""Errors that are no single event's: another tracker, no broker, a log for a newer marq."""
 
 
 class Act:
@@ -59,7 +65,7 @@ class Act:
         self._batch = batch
         self._tools = tools
         self._catalog = catalog
-        self._jitter = jitter
+        self._deciding = Deciding(tools, catalog, batch.clocks.clock_ms, jitter)
         self._gone = gone
         self._report = report.of(*place, batch)
 
@@ -71,27 +77,63 @@ class Act:
         transaction it gave up; of two trackers one ends soon, and until then both are harmless.
         """
         events = self._batch.events()
-        if events or self._batch.restates:
-            for left in reversed(range(TRIES)):
-                try:
-                    self._once(events)
-                    break
-                except (Superseded, Unsure, NotConnected):
-                    if not left:
-                        raise
+        if events or self._batch.restate:
+            try:
+                self._again_and_again(events)
+            except _NO_EVENT_S:
+                raise
+            except Exception as error:
+                self._one_by_one(events, error)
+        self._report.failed += self._deciding.failed
         return self._report
 
+    def _again_and_again(self, events: list[Event]) -> None:
+        for left in reversed(range(TRIES)):
+            try:
+                return self._once(events)
+            except (Superseded, Unsure, NotConnected):
+                if not left:
+                    raise
+
+    def _one_by_one(self, events: list[Event], error: Exception) -> None:
+        """Find the event that the error comes from, by halves, and put it off: whatever it is made
+        of, the others are performed. What was done before the error is found in the log."""
+        if not events:
+            raise error
+        if len(events) == 1:
+            log.warning("put off, for it cannot be performed: %s", events[0], exc_info=error)
+            self._report.failed += 1
+            return self._opened(partial(self._put_off, events=events, after_ms=LATER_MS))
+        middle = len(events) // 2
+        for half in (events[:middle], events[middle:]):
+            try:
+                self._opened(partial(self._settle_standing, events=half))
+            except _NO_EVENT_S:
+                raise
+            except Exception as its:
+                self._one_by_one(half, its)
+
     def _once(self, events: list[Event]) -> None:
+        self._opened(partial(self._act, events=events))
+
+    def _act(self, producer: Transactions, events: list[Event]) -> None:
+        tail = self._settle_standing(producer, events)
+        if tail is not None:
+            self._restate(producer, tail)
+
+    def _opened(self, step: Callable[[Transactions], object]) -> None:
         producer = self._tools.open(self._topic, self._partition)
         try:
-            self._act(producer, events)
+            step(producer)
         finally:
             producer.close()
 
-    def _act(self, producer: Transactions, events: list[Event]) -> None:
+    def _settle_standing(self, producer: Transactions, events: list[Event]) -> list[Record] | None:
+        """Settle what nothing in the log's tail speaks against; the tail, if it can be read."""
         tail = self._tail()
         if tail is None:
-            return self._put_off(producer, events, SOON_MS)
+            self._put_off(producer, events, SOON_MS)
+            return None
         standing = act.standing(events, (record.body for record in tail))
         self._report.overtaken = len(events) - len(standing)
         known, newer = act.understood(standing, self._catalog)
@@ -99,8 +141,11 @@ class Act:
         self._put_off(producer, newer, LATER_MS)
         payloads = Payloads(self._tools, (self._topic, self._partition))
         for found in payloads.read(known):
-            self._settle(producer, found)
-        self._restate(producer, tail)
+            decided = self._deciding.decide(found)
+            self._put_off(producer, [d.event for d in decided if not d.outcome], LATER_MS)
+            self._settle(producer, [d for d in decided if d.outcome])
+        self._put_off(producer, payloads.unread, LATER_MS)
+        return tail
 
     def _tail(self) -> list[Record] | None:
         """The log from the batch's end to its high watermark; None: it cannot be read yet."""
@@ -114,92 +159,82 @@ class Act:
 
     # Events.
 
-    def _settle(self, producer: Transactions, found: Found) -> None:
+    def _settle(self, producer: Transactions, decided: list[Decided]) -> None:
         """Write what becomes of these and end them; what no broker takes holds nobody up."""
-        outcomes = [self._outcome(event, stored) for event, stored in found]
-        refused = self._write(producer, found, outcomes)
+        refused = self._write(producer, decided)
         if not refused:
-            self._report.settled((event for event, _ in found), (o.fate for o in outcomes))
-        elif len(found) == 1:
-            self._settle_smaller(producer, *found[0], outcomes[0])
+            self._count(decided)
+        elif len(decided) == 1:
+            self._settle_smaller(producer, decided[0])
         else:
-            for part in act.apart(len(found), refused):
-                self._settle(producer, [found[number] for number in part])
+            for part in act.apart(len(decided), refused):
+                self._settle(producer, [decided[number] for number in part])
 
-    def _settle_smaller(
-        self, producer: Transactions, event: Event, stored: Stored | None, outcome: Outcome
-    ) -> None:
+    def _settle_smaller(self, producer: Transactions, decided: Decided) -> None:
         """Bury what no broker takes; what not even so, put off."""
-        outcome = self._smaller(event, stored, outcome)
-        if self._write(producer, [(event, stored)], [outcome]):
-            self._put_off(producer, [event], LATER_MS)
+        smaller = self._deciding.smaller(decided)
+        if self._write(producer, [smaller]):
+            log.warning(
+                "put off, for no broker takes it in %r: too large, or denied: %s",
+                smaller.topic,
+                smaller.event,
+            )
+            self._put_off(producer, [smaller.event], LATER_MS)
         else:
-            self._report.settled((event,), (outcome.fate,))
+            self._count([smaller])
 
-    def _outcome(self, event: Event, stored: Stored | None) -> Outcome:
-        context = self._context(event, stored)
-        if stored is None:
-            return redelivery.gone(event, context)
-        if isinstance(event, Due):
-            partitions = context.definition.partitions if context.definition else 1
-            key = stored.address.encode() if stored.key is None else stored.key
-            return redelivery.release(event, stored, names.key_partition(key, partitions), context)
-        return redelivery.resolve(event, stored, context)
+    def _count(self, decided: list[Decided]) -> None:
+        self._report.settled(
+            (each.event for each in decided), (d.outcome.fate for d in decided if d.outcome)
+        )
 
-    def _context(self, event: Event, stored: Stored | None) -> Context:
-        if isinstance(event, Due):
-            queue = stored.meta().queue if stored else event.queue
-        else:
-            queue = event.source.queue
-        definition = self._catalog.of_topic(queue)
-        return Context(queue, definition, self._batch.clocks.clock_ms, self._jitter())
-
-    def _smaller(self, event: Event, stored: Stored | None, outcome: Outcome) -> Outcome:
-        """A dead letter instead of what no broker takes, without the history that fills it."""
-        if outcome.fate is not Fate.BURIED and stored is not None and outcome.record is not None:
-            reason = f"no broker takes its copy in {outcome.record.topic!r}: too large, or denied"
-            outcome = redelivery.buried(stored, self._context(event, stored), reason)
-        return Outcome(outcome.fate, outcome.record and redelivery.cut(outcome.record))
-
-    def _write(self, producer: Transactions, found: Found, outcomes: list[Outcome]) -> set[int]:
+    def _write(self, producer: Transactions, decided: list[Decided]) -> set[int]:
         """Which of them no broker takes; then none was written."""
-        if not found:
+        if not decided:
             return set()
-        numbers = [number for number, outcome in enumerate(outcomes) if outcome.record]
-        records = [self._placed(outcome.record) for outcome in outcomes if outcome.record]
-        ends = self._marker(act.ends(event for event, _ in found))
-        refused = producer.write([*records, ends])
-        if len(records) in refused:  # their ends: that concerns all of them
-            return set(range(len(found)))
-        return {numbers[at] for at in refused}
-
-    def _placed(self, record: Outgoing) -> Outgoing:
-        """What is parked goes beside others of its key."""
-        if record.topic != names.DELAYED:
-            return record
-        key = record.key or record.headers[0][1] or b""
-        place = names.key_partition(key, self._tools.delayed_partitions)
-        return Outgoing(record.topic, place, record.key, record.value, record.headers)
+        numbered = [
+            (number, each.outcome.record)
+            for number, each in enumerate(decided)
+            if each.outcome and each.outcome.record
+        ]
+        ends = self._marker(act.ends(each.event for each in decided))
+        refused = producer.write([*(record for _, record in numbered), ends])
+        if refused == {len(numbered)}:
+            return set(range(len(decided)))
+        # The ends may have been in one batch with what was refused.
+        return {numbered[at][0] for at in refused - {len(numbered)}}
 
     def _put_off(self, producer: Transactions, events: list[Event], after_ms: int) -> None:
         if events:
-            producer.write([self._marker(act.put_off(events, after_ms))])
+            if producer.write([self._marker(act.put_off(events, after_ms))]):
+                raise Unsure(f"{self._topic} takes no record")
             self._report.put_off += len(events)
 
     # Restating.
 
     def _restate(self, producer: Transactions, tail: list[Record]) -> None:
         """Write down what trimming would lose; only then may it happen."""
+        if not self._batch.restate:
+            return
         clocks, end = self._batch.clocks, self._batch.end
-        refused: set[int] = set()
-        for value in self._batch.restates:
-            restate = codec.decode(value)
-            assert isinstance(restate, Restate)
-            known = State(end, clocks.clock_ms, clocks.lease_clock_ms, clocks.grace_ms)
-            said = parting(caught_up(restate, known, tail), self._gone)
-            refused |= producer.write([self._marker(marker) for marker in said])
-        if not refused:
+        restate = codec.decode(self._batch.restate)
+        assert isinstance(restate, Restate)
+        known = State(end, clocks.clock_ms, clocks.lease_clock_ms, clocks.grace_ms)
+        said = parting(caught_up(restate, known, tail), self._gone)
+        if all([self._say(producer, marker) for marker in said]):
             self._report.trim_to = self._batch.trim_to
+        else:
+            log.warning("no broker takes what must be written before %r is trimmed", self._topic)
+            # It says nothing, but that this was tried: the fold asks for it again in a while.
+            producer.write([self._marker(Restate(end))])
+
+    def _say(self, producer: Transactions, marker: Marker) -> bool:
+        """Whether all of it was written, in records as small as it takes."""
+        left = [marker]
+        for most_bytes, spare in SIZES:
+            smaller = [part for each in left for part in parts(each, most_bytes, spare)]
+            left = [part for part in smaller if producer.write([self._marker(part)])]
+        return not left
 
     def _marker(self, marker: Marker) -> Outgoing:
         return Outgoing(self._topic, self._partition, None, codec.encode(marker), ())

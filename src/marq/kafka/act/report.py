@@ -33,6 +33,8 @@ class Report(msgspec.Struct):
     overtaken: int = 0
     """Events that something in the log spoke against by then."""
     put_off: int = 0
+    failed: int = 0
+    """Events that could not be worked out: buried as they were, or put off."""
     late_ms: list[int] = msgspec.field(default_factory=lambda: [0] * (len(LATENESS_MS) + 1))
     """How late entries were when they were found, counted by `LATENESS_MS`."""
     late_sum_ms: int = 0

@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from marq.errors import NotConnected
+from marq.errors import ConfigError, NotConnected
 from marq.kafka.clients import take, warm
 from marq.kafka.config import Config
 
@@ -105,6 +105,8 @@ class Seeker:
             self._passed(place, message.offset())
         elif error.code() in _GONE:  # not found; a broker that is away is waited for
             self._left.pop(place, None)
+        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:  # waiting changes nothing
+            raise ConfigError(f"the cluster refuses reading {place[0]!r}: {error.str()}")
         return False
 
     def _passed(self, place: Place, offset: int) -> None:

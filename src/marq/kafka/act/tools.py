@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from marq.core import names
 from marq.kafka import config
 from marq.kafka.act.seeker import Seeker
@@ -9,6 +11,7 @@ from marq.kafka.act.transactions import Transactions
 from marq.kafka.admin import Admin
 
 _TIMEOUT_S = 10.0
+_THERE_S = 60.0
 
 
 class Tools:
@@ -19,6 +22,8 @@ class Tools:
         self._admin = Admin(config.common(servers, extra), _TIMEOUT_S)
         self.seeker = Seeker(config.reader(servers, extra))
         self._delayed_partitions = 0
+        self._there: dict[str, float] = {}
+        """Topics that are there, and until when that is believed."""
 
     def open(self, topic: str, partition: int) -> Transactions:
         """The partition's producer, anew: every earlier one is fenced."""
@@ -30,9 +35,18 @@ class Tools:
         """The high watermark, whether transactions below it are decided or not."""
         return self._admin.end(topic, partition)
 
-    def topic_id(self, topic: str) -> bytes | None:
-        """The topic's id; None if there is none."""
-        return self._admin.topic_id(topic)
+    def topic(self, topic: str) -> tuple[bytes, int] | None:
+        """The topic's id and its number of partitions; None if there is none."""
+        return self._admin.describe(topic) if names.is_topic(topic) else None
+
+    def missing(self, topics: set[str]) -> set[str]:
+        """Those of these topics that are not there; what was there is asked for once a minute."""
+        now = time.monotonic()
+        asked = {topic for topic in topics if self._there.get(topic, now) <= now}
+        found = self._admin.describe_all(filter(names.is_topic, asked))
+        there = {topic for topic, about in found.items() if about}
+        self._there.update(dict.fromkeys(there, now + _THERE_S))
+        return asked - there
 
     @property
     def delayed_partitions(self) -> int:

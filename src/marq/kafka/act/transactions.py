@@ -29,6 +29,9 @@ _NEVER = (
     KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError.RECORD_LIST_TOO_LARGE,
     KafkaError.INVALID_RECORD,
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError.TOPIC_EXCEPTION,
+    KafkaError._INVALID_ARG,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
@@ -109,6 +112,8 @@ class Transactions:
         except KafkaException as error:
             if error.args[0].code() not in _NEVER:
                 raise _meaning(error) from None
+            refused.add(number)
+        except (ValueError, TypeError, OverflowError):  # nothing that librdkafka could send
             refused.add(number)
         except BufferError:  # 8 MB never fill it: something is stuck
             raise Unsure("the producer's buffer is full") from None

@@ -1,0 +1,254 @@
+"""Act on a real broker, among events that no rule was made for: each alone, the others in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from msgspec.structs import replace
+
+import marq
+from marq import embedded
+from marq.core import batch, bits, claimed, codec, names
+from marq.core.batch import Batch
+from marq.core.catalog import Catalog
+from marq.core.marker import Action, Claim, ClaimId, EndedRuns, Marker, Restate, Source, Tick
+from marq.core.overdue import Overdue
+from marq.core.state import State
+from marq.core.stored import Outgoing
+from marq.kafka.act.perform import Act
+from marq.kafka.act.report import Report
+from marq.kafka.act.tools import Tools
+from marq.kafka.act.transactions import Transactions, Unsure
+from marq.kafka.backend import Kafka
+from tests.e2e.kafka_fixtures import NewQueue, new_name
+from tests.e2e.kafka_process import eventually
+
+pytestmark = [pytest.mark.java, pytest.mark.kafka]
+
+
+class Scene:
+    """A queue with messages that somebody claimed and has no longer, and the act of its log."""
+
+    def __init__(self, backend: Kafka, queue: marq.Queue[bytes], servers: str) -> None:
+        self.queue, self.backend = queue, backend
+        self.tools = Tools(servers, {})
+        self.place = (
+            names.MARKERS,
+            names.markers_partition(queue.name, 0, backend.markers_partitions),
+        )
+        topic_id = backend.admin.topic_id(queue.name)
+        assert topic_id is not None
+        self.source = Source(topic_id, 0, queue.name, "", 0)
+        self.worker = 0
+
+    def write(self, *markers: Marker) -> None:
+        heard: list[object] = []
+        producer = self.backend.markers
+        for marker in (*markers, Tick()):
+            producer.write(producer.lanes[self.place[1]], marker, heard.append)
+        assert eventually(lambda: len(heard) == len(markers) + 1, 10)
+
+    def claim(self, count: int, source: Source | None = None) -> ClaimId:
+        """A claim of so many messages by somebody who is gone at once."""
+        self.worker += 1
+        name = ClaimId(hash((self.queue.name, self.worker)) & (1 << 64) - 1, 1)
+        self.write(Claim(name, source or self.source, 0, ((0, count),), 0))
+        return name
+
+    def state(self) -> State:
+        return self.backend.reader.folded_one(*self.place)
+
+    def lapsed(self) -> Batch:
+        """The batch in which all that is claimed of the queue is overdue."""
+        state = self.state()
+        made = batch.conclude(state, state.next_offset, caught_up=True)
+        events = [
+            Overdue(
+                source=claim.source,
+                offset=offset,
+                names=((claim.id, index),),
+                action=Action.EXPIRE,
+                deadline_ms=state.clock_ms,
+                ahead_ms=0,
+                attempt=1,
+                kept_alive=False,
+                reason="",
+            )
+            for claim in state.claims.values()
+            if claim.source.topic_id == self.source.topic_id
+            for index, offset in claimed.numbered(claim.runs, claim.open)
+        ]
+        return replace(made, overdue=events, due=[], restate=b"", trim_to=0)
+
+    def act(self, made: Batch, jitter: Callable[[], float] = lambda: 0.0) -> Report:
+        catalog = self.backend.catalog()
+        return Act(self.place, made, self.tools, catalog, jitter).perform()
+
+    def letters(self) -> list[marq.DeadLetter]:
+        return self.queue.dead_letters.list()
+
+    def open_offsets(self) -> list[int]:
+        claims = [c for c in self.state().claims.values() if c.source == self.source]
+        return sorted(index for claim in claims for index in bits.indexes(claim.open))
+
+
+@pytest.fixture
+def scene(backend: Kafka, new_queue: NewQueue, kafka: embedded.Runtime) -> Scene:
+    queue = new_queue(partitions=1)
+    queue.pause()
+    return Scene(backend, queue, kafka.bootstrap_servers)
+
+
+def test_an_event_that_no_rule_works_out_is_buried_as_it_is_and_the_others_come_back(
+    scene: Scene,
+) -> None:
+    for number in range(3):
+        scene.queue.send(b"%d" % number, key="k", headers={"of": "the user"})
+    scene.claim(3)
+    chances = iter([0.0, None, 0.0])
+
+    def jitter() -> float:
+        chance = next(chances)
+        if chance is None:
+            raise ValueError("no chance")
+        return chance
+
+    report = scene.act(scene.lapsed(), jitter)
+
+    (letter,) = scene.letters()
+    assert (letter.payload, letter.key, letter.headers["of"]) == (b"1", b"k", b"the user")
+    assert "could not work out" in letter.reason and "no chance" in letter.reason
+    assert (report.fates, report.failed, report.put_off) == ({"copied": 2, "buried": 1}, 1, 0)
+    assert scene.open_offsets() == []
+
+
+def test_an_event_that_cannot_even_be_read_is_put_off_and_the_others_come_back(
+    scene: Scene,
+) -> None:
+    for number in range(4):
+        scene.queue.send(b"%d" % number)
+    scene.claim(4)
+    made = scene.lapsed()
+    beyond = 1 << 64
+    odd = [replace(each, offset=beyond) if each.offset == 2 else each for each in made.overdue]
+
+    report = scene.act(replace(made, overdue=odd))
+
+    assert (report.fates, report.failed, report.put_off) == ({"copied": 3}, 1, 1)
+    assert scene.open_offsets() == [2]
+    again = scene.state()
+    assert batch.conclude(again, again.next_offset, caught_up=True).next_lapse_ms > report.clock_ms
+
+
+@pytest.mark.parametrize("partition", [0, 7])
+def test_a_claim_of_a_queue_that_never_was_ends_and_costs_no_refused_transaction(
+    scene: Scene, partition: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[set[int]] = []
+    write = Transactions.write
+
+    def heard(self: Transactions, records: Sequence[Outgoing]) -> set[int]:
+        written.append(write(self, records))
+        return written[-1]
+
+    monkeypatch.setattr(Transactions, "write", heard)
+    never = Source(scene.source.topic_id, partition, new_name(), "", 0)
+    scene.claim(5, never)
+
+    report = scene.act(scene.lapsed())
+
+    assert report.fates == {"dropped": 5}
+    assert not any(written)
+
+
+def test_a_claim_beyond_the_topic_ends_in_letters_that_say_so(scene: Scene) -> None:
+    scene.claim(2, scene.source._replace(partition=9))
+
+    report = scene.act(scene.lapsed())
+
+    assert report.fates == {"buried": 2}
+    assert {"the payload is gone" in letter.reason for letter in scene.letters()} == {True}
+
+
+def test_what_has_no_topic_to_go_to_waits_and_the_others_come_back(scene: Scene) -> None:
+    scene.queue.send(b"x")
+    scene.claim(1)
+    made = scene.lapsed()
+    scene.backend.admin.delete(names.dead_letters(scene.queue.name))
+    assert eventually(
+        lambda: scene.backend.admin.topic_id(names.dead_letters(scene.queue.name)) is None
+    )
+
+    # A catalog without the queue: its message is to become a dead letter.
+    report = Act(scene.place, made, scene.tools, Catalog(), lambda: 0.0).perform()
+
+    assert (report.fates, report.put_off) == ({}, 1)
+    assert scene.open_offsets() == [0]
+
+
+class Narrow(Tools):
+    """Of whom a broker takes small restatements only."""
+
+    most = 1_000
+    refused = 0
+
+    def open(self, topic: str, partition: int) -> Transactions:
+        found = super().open(topic, partition)
+        write = found.write
+
+        def refuse(records: Sequence[Outgoing]) -> set[int]:
+            large = {n for n, each in enumerate(records) if len(each.value or b"") > self.most}
+            self.refused += bool(large)
+            return large or write(records)
+
+        found.write = refuse  # type: ignore[method-assign]
+        return found
+
+
+def ended(scene: Scene, runs: int) -> Batch:
+    """A batch that restates so many runs of the queue."""
+    made = scene.lapsed()
+    said = EndedRuns(scene.source, tuple((10 * number, 5) for number in range(runs)))
+    return replace(made, restate=codec.encode(Restate(made.end, (), (said,))), trim_to=made.end)
+
+
+def test_a_restatement_that_is_refused_is_written_in_smaller_records(
+    scene: Scene, kafka: embedded.Runtime
+) -> None:
+    tools = scene.tools = Narrow(kafka.bootstrap_servers, {})
+    tools.most = 30_000
+
+    report = scene.act(ended(scene, 20_000))
+
+    assert tools.refused
+    assert report.trim_to
+    runs = scene.state().claimed[scene.source[:4]].runs
+    assert sum(1 for _ in runs) == 20_000
+
+
+def test_after_a_restatement_that_no_broker_takes_the_next_one_waits(
+    scene: Scene, kafka: embedded.Runtime
+) -> None:
+    tools = scene.tools = Narrow(kafka.bootstrap_servers, {})
+    tools.most = 100
+    before = scene.state().restated_ms
+
+    report = scene.act(ended(scene, 20_000))
+
+    assert report.trim_to == 0
+    assert scene.state().restated_ms > before
+    assert scene.source[:4] not in scene.state().claimed
+
+
+def test_a_log_that_takes_no_record_at_all_is_an_error(
+    scene: Scene, kafka: embedded.Runtime
+) -> None:
+    scene.queue.send(b"x")
+    scene.claim(1)
+    made = scene.lapsed()
+    tools = scene.tools = Narrow(kafka.bootstrap_servers, {})
+    tools.most = 0
+
+    with pytest.raises(Unsure, match="takes no record"):
+        scene.act(made)
