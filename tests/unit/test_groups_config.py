@@ -134,7 +134,7 @@ def test_the_sticky_allocation_stays_even_when_members_leave() -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"max_members": 0}, "at least 1"),
+        ({"max_members": 0}, "must be 1 to 10,000, not 0"),
         ({"partitioning_filters": (Filter(""),)}, "must not be empty"),
         ({"partitioning_filters": (Filter("a.b"),)}, "needs a '*'"),
         ({"partitioning_filters": (Filter("a.*", (1, 2)),)}, "1 '*' tokens, 2 are chosen"),

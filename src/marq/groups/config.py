@@ -14,6 +14,8 @@ from marq.errors import ConfigError
 Kind = Literal["elastic", "static"]
 Allocation = Literal["even", "sticky"]
 MIN_LEASE_MS = 1_000
+MOST_MEMBERS = 10_000
+"""Partitions of one topic; nobody reads a config that says more."""
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -61,8 +63,8 @@ class GroupConfig(Struct, frozen=True, omit_defaults=True):
 
 def checked(config: GroupConfig) -> GroupConfig:
     """The config, if it keeps every rule; `ConfigError` says which it breaks."""
-    if config.max_members < 1:
-        raise ConfigError(f"max_members must be at least 1, not {config.max_members}")
+    if not 1 <= config.max_members <= MOST_MEMBERS:
+        raise ConfigError(f"max_members must be 1 to {MOST_MEMBERS:,}, not {config.max_members:,}")
     for each in config.partitioning_filters:
         _check_filter(each)
     if config.members and config.member_mappings:

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 from msgspec import Struct
 
-from marq.groups.config import GroupConfig
+from marq.core import json_depth
+from marq.errors import ConfigError
+from marq.groups.config import GroupConfig, checked
+
+MOST_DEEP = 20
+"""Objects and arrays of a record that lie in one another; ours have five at most."""
 
 
 class ConfigRecord(Struct, frozen=True, tag="config", tag_field="record"):
@@ -61,10 +68,9 @@ class Lease(Struct, frozen=True, tag="lease", tag_field="record", omit_defaults=
 
 
 Record = ConfigRecord | Hold | StepDown
+T = TypeVar("T")
 _control: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 _lease = msgspec.json.Decoder(Lease)
-_NOT_OURS = (msgspec.MsgspecError, ValueError, RecursionError)
-"""Texts that are no UTF-8 and records nested too deep are errors of Python's."""
 
 
 def encode(record: Record | Lease) -> bytes:
@@ -73,16 +79,28 @@ def encode(record: Record | Lease) -> bytes:
 
 
 def decode(value: bytes | None) -> Record | None:
-    """The control record; None if it is none, for anyone may write to a topic."""
-    try:
-        return _control.decode(value or b"")
-    except _NOT_OURS:
-        return None
+    """The control record; None if it is none, for anyone may write to a topic.
+
+    Whoever reads it must come to the same answer, so nothing here depends on the reader.
+    """
+    found = _decoded(_control, value or b"")
+    if isinstance(found, ConfigRecord):
+        try:
+            checked(found.config)
+        except ConfigError:
+            return None  # nobody who made it by the rules wrote it
+    return found
 
 
 def decode_lease(value: bytes | None) -> Lease | None:
     """The lease record; None if it is none."""
+    return _decoded(_lease, value or b"")
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], value: bytes) -> T | None:
+    if json_depth.is_deeper(value, MOST_DEEP):
+        return None
     try:
-        return _lease.decode(value or b"")
-    except _NOT_OURS:
+        return decoder.decode(value)
+    except (msgspec.MsgspecError, ValueError):  # a text that is no UTF-8 is an error of Python's
         return None

@@ -32,10 +32,9 @@ def routed(
     key = key_of(stored, config)
     if key is None:
         return None
-    partition = keys.partition_of(key, config.max_members)
     if not stored.headers or stored.headers[0][0] != header.NAME:
-        ours = (header.NAME, plain_header(stored.address, stored.at_ms))
-        return Outgoing(topic, partition, stored.key, stored.value, (ours, *stored.headers))
+        return _plain(stored, key, config, topic)
+    partition = keys.partition_of(key, config.max_members)
     meta, headers = header.split(stored.headers)
     if is_copy(meta):
         return None
@@ -49,6 +48,17 @@ def routed(
         ttl_ms=0,
     )
     return Outgoing(topic, partition, stored.key, stored.value, header.join(copy, headers))
+
+
+def unread(stored: Stored, config: GroupConfig, topic: str) -> Outgoing:
+    """The copy of a message whose headers nobody can make sense of: a plain one."""
+    return _plain(stored, stored.key or b"", config, topic)
+
+
+def _plain(stored: Stored, key: bytes, config: GroupConfig, topic: str) -> Outgoing:
+    partition = keys.partition_of(key, config.max_members)
+    ours = (header.NAME, plain_header(stored.address, stored.at_ms))
+    return Outgoing(topic, partition, stored.key, stored.value, (ours, *stored.headers))
 
 
 def is_copy(meta: Meta) -> bool:

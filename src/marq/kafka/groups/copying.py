@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import Producer, TopicPartition
 
-from marq.core.stored import Stored
+from marq.core.stored import Outgoing, Stored
 from marq.groups import routing
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames
 from marq.kafka.groups import transactions
 from marq.kafka.groups.clients import Cluster
 from marq.kafka.groups.transactions import Candidates, Superseded, Transactions
+
+log = logging.getLogger("marq.groups")
 
 
 class Copier:
@@ -48,7 +51,7 @@ class Copier:
         if not left:
             return copied
         end = left[-1].offset + 1
-        copies = (routing.routed(each, self._config, self._names.base, purged) for each in left)
+        copies = (self._routed(each, purged) for each in left)
         outputs = [
             (output, stored.at_ms)
             for stored, output in zip(left, copies, strict=True)
@@ -56,6 +59,14 @@ class Copier:
         ]
         self._transactions.commit([TopicPartition(*self._place, end)], outputs)
         return end
+
+    def _routed(self, record: Stored, purged: Mapping[str, int]) -> Outgoing | None:
+        """One strange record must not keep all that follow from coming: it is copied as it is."""
+        try:
+            return routing.routed(record, self._config, self._names.base, purged)
+        except Exception as error:
+            log.error("copied as it is", extra={"record": record.address}, exc_info=error)
+            return routing.unread(record, self._config, self._names.base)
 
     def close(self) -> None:
         transactions.discard(self._producer)

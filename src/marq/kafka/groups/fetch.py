@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from marq import threads
+from marq.errors import QueueError
 from marq.kafka.clients import take
 from marq.kafka.groups.tenure import Tenure
 
@@ -21,16 +22,17 @@ _FATAL = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 class Fetcher:
     """One consumer that only its own thread touches: it is locked while it polls."""
 
-    def __init__(self, make: Callable[[], Consumer], topic: str) -> None:
+    def __init__(
+        self, make: Callable[[], Consumer], topic: str, failed: Callable[[BaseException], None]
+    ) -> None:
         self._make = make
         self._topic = topic
         self._commands: queue.SimpleQueue[Callable[[Consumer], None] | None] = queue.SimpleQueue()
         self._tenures: dict[int, Tenure] = {}
         self._paused = set[int]()
         self.arrived: Callable[[int], None] = lambda partition: None
-        self.failed: Callable[[str], None] = lambda reason: None
-        self._thread = threading.Thread(target=self._run, name="marq-group-fetch", daemon=True)
-        self._thread.start()
+        self._failed = failed
+        self._thread = threads.start(self._run, "marq-group-fetch", failed)
 
     def start(self, tenures: list[Tenure]) -> None:
         """Read these from their watermark on."""
@@ -67,7 +69,7 @@ class Fetcher:
                 if self._tenures:
                     self._fetch(consumer)
         except KafkaException as error:
-            self.failed(f"{self._topic} cannot be read: {error}")
+            self._failed(QueueError(f"{self._topic} cannot be read: {error}"))
         finally:
             consumer.close()
 
@@ -97,9 +99,11 @@ class Fetcher:
 
     def _trouble(self, error: Any) -> None:
         if error.code() in _FATAL:
-            self.failed(
-                f"{self._topic} does not have the offset that was acked last: {error.str()}. "
-                f"Offsets expire after 7 days without members: set them by hand"
+            self._failed(
+                QueueError(
+                    f"{self._topic} does not have the offset that was acked last: {error.str()}. "
+                    f"Offsets expire after 7 days without members: set them by hand"
+                )
             )
 
     def _pace(self, consumer: Consumer) -> None:

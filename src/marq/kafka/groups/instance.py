@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
+from marq import threads
 from marq.errors import ConfigError, QueueError
 from marq.groups import moves
 from marq.groups.moves import Action, Event, Why
@@ -53,8 +54,7 @@ class Instance:
         self._error: BaseException | None = None
         self._over = threading.Event()
         self._changed = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name=f"marq-group-{member}", daemon=True)
-        self._thread.start()
+        self._thread = threads.start(self._run, f"marq-group-{member}", self._died)
 
     @property
     def is_active(self) -> bool:
@@ -104,6 +104,13 @@ class Instance:
         trace: TracebackType | None,
     ) -> None:
         self.stop()
+        if error is None and self._error is not None:
+            raise self._error
+
+    def fail(self, error: BaseException) -> None:
+        """End with this error: something it cannot do without is no more. Called by any thread."""
+        self._error = self._error or error
+        self._posted.put(moves.Leave())
 
     # The thread.
 
@@ -114,19 +121,25 @@ class Instance:
                 self._follow()
             finally:
                 self._log.close()
-        except Exception as error:
-            log.warning("an instance failed", extra={"member": self.member}, exc_info=error)
+        except QueueError as error:
+            log.warning("an instance failed", extra={"member": self.member, "why": str(error)})
             self._error = self._error or error
-        finally:
-            self._over.set()
-            self._tell()
+        self._end()
+
+    def _died(self, error: BaseException) -> None:
+        self._error = self._error or error
+        self._end()
+
+    def _end(self) -> None:
+        self._over.set()
+        self._tell()
 
     def _follow(self) -> None:
         if self._log.catch_up().config is None:
             raise ConfigError(f"there is no group {self._names.group!r}: create it first")
         self._performer = Performer(self._cluster, self._names, self.member, self._log, self._plan)
         self._performer.hear, self._performer.post = self._hear, self._posted.put
-        self._performer.fetcher.failed = self._fail
+        self._performer.failed = self.fail
         try:
             self._hear(moves.Follow(self._log.table))
             while self._state.phase is not Phase.ENDED and not self._log.gone:
@@ -195,10 +208,6 @@ class Instance:
     def _tell(self) -> None:
         with self._changed:
             self._changed.notify_all()
-
-    def _fail(self, reason: str) -> None:
-        self._error = QueueError(reason)
-        self._posted.put(moves.Leave())
 
     # Leases and timers.
 

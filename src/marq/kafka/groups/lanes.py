@@ -11,6 +11,7 @@ import threading
 import time
 from typing import Any
 
+from marq import threads
 from marq.core import header
 from marq.groups import routing
 from marq.groups.config import GroupConfig
@@ -45,8 +46,7 @@ class Lane:
         self._closing = False
         self.idle = False
         """Whether it is worth being woken."""
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._thread = threads.start(self._run, name, lambda error: owner.failed(error))
 
     def serve(self, tenure: Tenure) -> None:
         self._tenures = [each for each in self._tenures if not each.closed] + [tenure]

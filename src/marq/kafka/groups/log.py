@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -14,7 +15,9 @@ from marq.groups.records import Hold, Lease, Record
 from marq.groups.table import EMPTY, Table, fold
 from marq.groups.watch import Watch
 from marq.kafka.groups.clients import Cluster
-from marq.kafka.refusals import patiently, unreachable
+from marq.kafka.refusals import patiently, refusal, unreachable
+
+log = logging.getLogger("marq.groups")
 
 _GONE = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -42,6 +45,8 @@ class GroupLog:
         self._writer: Producer = cluster.plain()
         self.table: Table = EMPTY
         self.watch = Watch()
+        self.skipped = 0
+        """Records that nobody can make sense of."""
         self.gone = False
         """The topics were deleted."""
         self._topic_id: bytes | None = None
@@ -79,6 +84,8 @@ class GroupLog:
         elif lease := records.decode_lease(message.value()):
             self.watch.beat(lease, now_ms())
             self._life_ms = max(self._life_ms, message.timestamp()[1])
+        elif message.value() is not None:
+            self._skip(message)
 
     def _look_whether_gone(self) -> None:
         """A broker that has just come up may not know the topic yet: that is no reason to end."""
@@ -94,7 +101,18 @@ class GroupLog:
             # The gap before it counts: whoever took over may find that offsets have expired.
             self.silence_ms = at_ms - self._life_ms if self._life_ms else 0
             self._life_ms = max(self._life_ms, at_ms)
-        self.table = fold(self.table, message.offset(), record)
+        if record is None:
+            self._skip(message)
+        try:
+            self.table = fold(self.table, message.offset(), record)
+        except Exception:  # pure, so that everyone else who reads it skips it too
+            self._skip(message)
+            self.table = fold(self.table, message.offset(), None)
+
+    def _skip(self, message: Any) -> None:
+        self.skipped += 1
+        about = {"topic": message.topic(), "offset": message.offset()}
+        log.warning("a record that is none of marq's is skipped", extra=about)
 
     def catch_up(self) -> Table:
         """The table at the control log's end now; the lease topic is read to its end too."""
@@ -122,9 +140,12 @@ class GroupLog:
         take half a second, or for ever where beats come in."""
         place = TopicPartition(topic, 0)
         timeout_s = self._cluster.timeout_s
-        start, end = patiently(
-            lambda: self._reader.get_watermark_offsets(place, timeout=timeout_s), timeout_s
-        )
+        try:
+            start, end = patiently(
+                lambda: self._reader.get_watermark_offsets(place, timeout=timeout_s), timeout_s
+            )
+        except KafkaException as error:
+            raise refusal(error, self._cluster.servers) from None
         return int(start), int(end)
 
     def append(self, record: Record, timeout_s: float) -> int | None:

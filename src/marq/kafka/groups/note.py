@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple
 
 SUSPECT = 2
-_TEXT = re.compile(r"taken:(\d+) begun:(\d+)")
+_TEXT = re.compile(r"taken:([0-9]{1,9}) begun:([0-9]{1,9})")
 
 
 class Note(NamedTuple):

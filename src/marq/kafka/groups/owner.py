@@ -10,6 +10,7 @@ from typing import Any
 
 from confluent_kafka import Producer, TopicPartition
 
+from marq import threads
 from marq.core.stored import Outgoing
 from marq.errors import Fenced, QueueError
 from marq.kafka.groups import transactions
@@ -48,6 +49,8 @@ class Owner:
         """Told that lanes should look again."""
         self.lost: Callable[[], None] = lambda: None
         """Told, once, that the producer is fenced."""
+        self.failed: Callable[[BaseException], None] = lambda error: None
+        """Told by a thread that has died: without it nothing is handed out, or acked."""
         self.trim: Callable[[dict[int, int]], None] = lambda committed: None
         """Told now and then up to where the log is no longer needed."""
         self._trim_s = time.monotonic() + TRIM_S
@@ -58,8 +61,7 @@ class Owner:
         self.tenures: dict[int, Tenure] = {}
         self._dirty = threading.Event()
         self._closed = False
-        self._flusher = threading.Thread(target=self._run, name="marq-group-acks", daemon=True)
-        self._flusher.start()
+        self._flusher = threads.start(self._run, "marq-group-acks", self._died)
 
     def dirty(self) -> None:
         """Something is to be committed, and lanes may go on."""
@@ -157,6 +159,12 @@ class Owner:
             self._dirty.clear()
             self._quietly()
             self._trim_if_due()
+
+    def _died(self, error: BaseException) -> None:
+        """Nobody commits any more: what is acked from now on must be refused."""
+        self.close()
+        self.failed(error)
+        self.lost()
 
     def _trim_if_due(self) -> None:
         if time.monotonic() > self._trim_s and not self._closed:

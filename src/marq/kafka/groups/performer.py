@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
 
+from marq import threads
 from marq.errors import QueueError
 from marq.groups import moves, records
 from marq.groups.config import GroupConfig
@@ -43,13 +43,17 @@ class Performer:
         self._plan = plan
         self.hear: Callable[[Event], None] = lambda event: None
         self.post: Callable[[Event], None] = lambda event: None
+        self.failed: Callable[[BaseException], None] = lambda error: None
+        """Told by threads that died."""
         config = log.table.config
         assert config is not None
         self.config: GroupConfig = config
         """As it was at the start: what is used of it never changes."""
         self._topic = names.data(config.kind)
         self._offsets: Any = warm(cluster.offsets(names))
-        self.fetcher = Fetcher(lambda: warm(cluster.data()), self._topic)
+        self.fetcher = Fetcher(
+            lambda: warm(cluster.data()), self._topic, lambda error: self.failed(error)
+        )
         self._candidates = Candidates(lambda: cluster.transactional(names.producer(member)))
         self._draining: dict[int, int] = {}
         """By partition, until when its handlers may go on."""
@@ -108,6 +112,7 @@ class Performer:
         group = self._offsets.consumer_group_metadata
         owner = Owner(claim, producer, group, self._topic, self.config.ack_wait_ms / 1_000)
         owner.lost = lambda: self.post(moves.Fenced(claim))
+        owner.failed = self.failed
         owner.letter = self._plan.letter
         if self.config.kind == "elastic":  # a static group's log is the queue's
             owner.trim = lambda ends: self._cluster.trim(self._topic, ends)
@@ -121,7 +126,8 @@ class Performer:
             done = fence(self._cluster, self._names, member)
             self.post(moves.ProxyInitiated(claim) if done else moves.ProxyFailed(claim))
 
-        threading.Thread(target=proxy, name="marq-group-proxy", daemon=True).start()
+        # It is tried again as long as the other one is in the way.
+        threads.start(proxy, "marq-group-proxy", lambda error: self.post(moves.ProxyFailed(claim)))
 
     def _verify(self, claim: str) -> None:
         """Whether the log that granted the claim is the one we have read all the time.

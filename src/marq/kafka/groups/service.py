@@ -69,19 +69,24 @@ class Service:
         self._kafka.definition(names.queue)
         table = self.table(names)
         assert table.config is not None
-        if table.config.kind == "elastic" and table.config.router == "members":
-            self._start_router(names, table)
 
         def letter(delivery: GroupDelivery, reason: str) -> Outgoing | None:
             return self._letter(names, member, delivery, reason)
 
         plan = Plan(handler, letter, self._kafka.now_ms, **more)
-        return Instance(self._manager.cluster, names, member, plan)
+        instance = Instance(self._manager.cluster, names, member, plan)
+        if table.config.kind == "elastic" and table.config.router == "members":
+            self._router(names, table).serve(instance)
+        return instance
 
-    def _start_router(self, names: GroupNames, table: Table) -> None:
+    def _router(self, names: GroupNames, table: Table) -> Router:
+        """The one that copies here; anew where that has failed."""
         with self._lock:
-            if names not in self._routers:
-                self._routers[names] = Router(self._kafka, self._manager.cluster, names, table)
+            found = self._routers.get(names)
+            if found is None or found.failure is not None:
+                found = Router(self._kafka, self._manager.cluster, names, table)
+                self._routers[names] = found
+            return found
 
     def close_router(self, names: GroupNames) -> None:
         """Copy no more here."""
@@ -93,7 +98,9 @@ class Service:
     def _letter(
         self, names: GroupNames, member: str, delivery: GroupDelivery, reason: str
     ) -> Outgoing | None:
-        context = Context(names.queue, self._kafka.definition(names.queue), 0, 0.0)
+        # Of a deleted queue, too: its dead letters outlive it.
+        definition = self._kafka.recent_catalog().queue(names.queue)
+        context = Context(names.queue, definition, 0, 0.0)
         past = Past(delivery.attempt, delivery.stored.at_ms, member, reason)
         return redelivery.buried(delivery.stored, context, reason, (past,), names.base).record
 
