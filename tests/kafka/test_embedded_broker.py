@@ -38,6 +38,13 @@ def test_a_cluster_with_fewer_brokers_than_expected_is_not_ready(kafka: embedded
     assert not probe.takes_messages(kafka.bootstrap_servers, brokers=3)
 
 
+def test_nobody_else_can_look_into_the_runtime_s_directory(kafka: embedded.Runtime) -> None:
+    folders = [kafka.directory, *(each for each in kafka.directory.iterdir() if each.is_dir())]
+
+    assert {each.name for each in folders} >= {"broker-1", "logs", "tracker"}
+    assert [each for each in folders if each.stat().st_mode & 0o077] == []
+
+
 def test_topics_are_not_created_by_accident(kafka: embedded.Runtime, admin: AdminClient) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
 

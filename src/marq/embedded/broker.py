@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from marq.embedded import children, config
+from marq.embedded import children, config, files
 from marq.embedded.files import Home
 from marq.embedded.layout import Layout, Node
 from marq.errors import RuntimeFailed
@@ -56,7 +56,7 @@ def format_storage(kit: Kit) -> None:
 
 def _formatting(kit: Kit, node: Node) -> tuple[Path, subprocess.Popen[str]]:
     place = kit.home.broker(node.id)
-    place.mkdir(exist_ok=True)
+    files.make_private(place)
     for left in place.glob("format-*"):
         shutil.rmtree(left)
     folder = Path(tempfile.mkdtemp(prefix="format-", dir=place))

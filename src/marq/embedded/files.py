@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from marq.errors import RuntimeFailed
+from marq.errors import ConfigError, RuntimeFailed
 
 T = TypeVar("T")
 
@@ -92,6 +93,41 @@ def home(directory: str | os.PathLike[str] | None) -> Home:
     return Home(Path(directory or default_home()).expanduser().absolute())
 
 
+def make_private(directory: Path) -> None:
+    """Make a directory that nobody else may look into: messages lie in it. One that was made when
+    others still might is closed to them."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    refuse_others(directory)
+    if directory.stat().st_mode & 0o077:
+        directory.chmod(0o700)
+
+
+def refuse_others(path: Path) -> None:
+    """Believe nothing that belongs to someone else: a state says which processes to end, and which
+    brokers to trust with messages."""
+    try:
+        owner = path.stat().st_uid
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    _refuse(path, owner)
+
+
+def _refuse(path: Path, owner: int) -> None:
+    mine = os.geteuid()
+    if owner != mine:
+        raise ConfigError(
+            f"{path} belongs to {_user(owner)}, and this is {_user(mine)}: run marq as "
+            f"{_user(owner)}, name another directory with --data (embedded:///dir), or make it "
+            f"yours with chown -R."
+        )
+
+
+def _user(number: int) -> str:
+    with contextlib.suppress(KeyError):
+        return pwd.getpwuid(number).pw_name
+    return f"user {number}"
+
+
 def write(path: Path, value: object) -> None:
     """Replace a JSON file at once: a reader never sees half of it."""
     fresh = path.with_name(f"{UNFINISHED}{path.name}.{os.getpid()}")
@@ -104,9 +140,11 @@ def write(path: Path, value: object) -> None:
 
 
 def read(path: Path, kind: type[T]) -> T | None:
-    """The file's value; None without a file."""
+    """The file's value; None without a file. One of someone else's is refused."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        with path.open("rb") as file:
+            _refuse(path, os.fstat(file.fileno()).st_uid)
+            return msgspec.json.decode(file.read(), type=kind)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, msgspec.DecodeError) as error:

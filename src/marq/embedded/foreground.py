@@ -25,14 +25,15 @@ def supervise(home: Home, wanted: Wanted, report: Report) -> None:
     layout.read(home)  # refuses a foreign directory before anything is written
     program, checked = java.find(), jars.resolve()
     with files.writing(home.path):
-        home.path.mkdir(parents=True, exist_ok=True)
+        files.make_private(home.path)
         with exclusive(home):
             state.clear_stale(home)
             # Written before anything else: from here on others wait for this process.
             files.write(home.state, State(ProcessId.mine(), "starting", "", ()))
             try:
                 made = layout.settle(home, wanted, random.Random())
-                home.logs.mkdir(exist_ok=True)
+                for each in (home.logs, home.tracker):
+                    files.make_private(each)
                 kit = broker.Kit(program, checked, home, made)
                 broker.format_storage(kit)
                 Supervisor(kit, wanted, report).run()

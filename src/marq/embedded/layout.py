@@ -64,6 +64,7 @@ def wanted(
 
 def read(home: Home) -> Layout | None:
     """The directory's layout; None where there is nothing yet. Refuses a foreign directory."""
+    files.refuse_others(home.path)
     found = files.read(home.layout, Layout)
     if found is None:
         _refuse_foreign(home.path)
