@@ -14,7 +14,7 @@ from marq import settings as settings_module
 from marq.backend import Backend
 from marq.core import catalog, names, options
 from marq.errors import ConfigError
-from marq.group import Group, groups, open_group
+from marq.group import Group, delete_groups, groups, open_group
 from marq.queue import Queue
 from marq.settings import Settings
 from marq.testing.clock import Clock
@@ -84,9 +84,10 @@ class Broker:
         return list(self.backend.catalog().queues())
 
     def delete_queue(self, name: str) -> None:
-        """Delete a queue with all its messages; its dead letters stay."""
+        """Delete a queue with all its messages and its ordered groups; its dead letters stay."""
         if self.backend.catalog().queue(names.queue_name(name)) is None:
             raise ConfigError(f"there is no queue {name!r} to delete")
+        delete_groups(self.backend, name)
         while not self.backend.change(name, None):
             pass
         self._queues.pop(name, None)

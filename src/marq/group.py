@@ -236,8 +236,18 @@ def groups(backend: Backend) -> list[tuple[str, str]]:
     return [(each.queue, each.group) for each in _service(backend).all()]
 
 
+def delete_groups(backend: Backend, queue: str) -> None:
+    """Delete all groups of a queue that is to be deleted: a queue made again inherits none."""
+    if _has_groups(backend):
+        _service(backend).delete_all_of(queue)
+
+
+def _has_groups(backend: Backend) -> bool:
+    return hasattr(backend, "admin")
+
+
 def _service(backend: Backend) -> Service:
-    if not hasattr(backend, "admin"):
+    if not _has_groups(backend):
         raise ConfigError("ordered groups need Kafka: connect to kafka:// or embedded://")
     from marq.kafka.groups.service import service_of  # librdkafka is loaded only where it is used
 

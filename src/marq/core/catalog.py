@@ -158,6 +158,15 @@ class Catalog:
         found = self._kept.get((GROUP, f"{queue}/{group}"))
         return found is not None and found.entry.exists and not self._is_its_queues(found)
 
+    def knows_group(self, queue: str, group: str) -> bool:
+        """Whether there is a record of this name, be it a leftover's."""
+        found = self.record(GROUP, f"{queue}/{group}")
+        return found is not None and found.exists
+
+    def group_version(self, queue: str, group: str) -> int:
+        """Of the group's record."""
+        return self.version(GROUP, f"{queue}/{group}")
+
     def has_group(self, queue: str, group: str) -> bool:
         """Whether the group is recorded as one of the queue."""
         found = self._kept.get((GROUP, f"{queue}/{group}"))
@@ -175,8 +184,20 @@ class Catalog:
         """The record that says that nothing of the group is left."""
         return self._group_entry(queue, group, None)
 
+    def is_newer_group(self, queue: str, group: str) -> bool:
+        """Whether only a newer release understands what belongs to the group."""
+        found = self.record(GROUP, f"{queue}/{group}")
+        return found is not None and found.newer
+
+    def refuse_newer_group(self, queue: str, group: str) -> None:
+        if self.is_newer_group(queue, group):
+            raise ConfigError(
+                f"group {group!r} of {queue!r} was made by a newer marq: upgrade this one to use it"
+            )
+
     def _group_entry(self, queue: str, group: str, queue_version: int | None) -> Entry:
         name = f"{queue}/{group}"
+        self.refuse_newer_group(queue, group)
         version = self.version(GROUP, name) + 1
         return Entry(GROUP, name, version, queue_version=queue_version)
 

@@ -16,6 +16,8 @@ STATS = "marq.stats"
 MAX_NAME = 200
 """A topic's name has at most 249 characters; `dlq.` and `.group.<g>.control` must fit beside."""
 
+MAX_TOPIC = 249
+
 _ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _RESERVED = re.compile(r"(?i:marq\.|dlq\.|__).*|.*\.p\d+|.*\.(sub|group)\..*")

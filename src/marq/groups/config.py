@@ -16,6 +16,7 @@ Allocation = Literal["even", "sticky"]
 MIN_LEASE_MS = 1_000
 MOST_MEMBERS = 10_000
 """Partitions of one topic; nobody reads a config that says more."""
+MAX_NAME = 40
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -127,6 +128,15 @@ def group_name(name: str) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ConfigError(
             f"a group's name is made of letters, digits, '_' and '-': {name!r} is not"
+        )
+    return name
+
+
+def new_group_name(name: str) -> str:
+    """The name, if a new group may have it."""
+    if len(group_name(name)) > MAX_NAME:
+        raise ConfigError(
+            f"a group's name may have {MAX_NAME} characters, this one has {len(name)}: shorten it"
         )
     return name
 

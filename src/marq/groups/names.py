@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from marq.core import names
+from marq.errors import ConfigError
 from marq.groups.config import Kind, group_name
 
 _CONTROL = re.compile(r"(?P<queue>.+)\.group\.(?P<group>[A-Za-z0-9_-]+)\.control")
@@ -54,7 +55,13 @@ class GroupNames(NamedTuple):
 
 def group_names(queue: str, group: str) -> GroupNames:
     """The names, if queue and group may have theirs."""
-    return GroupNames(names.queue_name(queue), group_name(group))
+    found = GroupNames(names.queue_name(queue), group_name(group))
+    if len(found.control) > names.MAX_TOPIC:
+        raise ConfigError(
+            f"the topic {found.control!r} would have {len(found.control)} characters, Kafka takes "
+            f"{names.MAX_TOPIC}: shorten the queue's name or the group's"
+        )
+    return found
 
 
 def of_topic(topic: str) -> GroupNames | None:

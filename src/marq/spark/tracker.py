@@ -26,6 +26,7 @@ from marq.kafka.act import report
 from marq.kafka.act.seeker import Seeker
 from marq.kafka.backend import Kafka
 from marq.kafka.catalog_keeping import CatalogKeeping
+from marq.kafka.groups.keeping import GroupKeeping
 from marq.kafka.keeping import Keeping
 from marq.kafka.stats_log import StatsWriter
 from marq.kafka.ticks import Ticks
@@ -91,7 +92,10 @@ class Tracker:
             Seeker(config.reader(options.servers, self._extra)),
             StatsWriter(self._producer, config.reader(options.servers, self._extra)),
             self._ticks.clock.known_ms,
-            chores=[CatalogKeeping(self._kafka.catalog_log, self._kafka.admin, self._owner).keep],
+            chores=[
+                CatalogKeeping(self._kafka.catalog_log, self._kafka.admin, self._owner).keep,
+                GroupKeeping(self._kafka).keep,
+            ],
         )
 
     def _hold_logs(self) -> list[tuple[str, int]]:

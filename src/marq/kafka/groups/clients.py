@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, Producer
@@ -87,11 +86,6 @@ class Cluster(NamedTuple):
                 }
             )
         )
-
-    def topics(self) -> list[str]:
-        """The names of all topics."""
-        with closing(self.data()) as consumer:
-            return list(consumer.list_topics(timeout=self.timeout_s).topics)
 
     def trim(self, topic: str, ends: dict[int, int]) -> None:
         """Delete the records below these offsets."""

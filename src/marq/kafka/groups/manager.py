@@ -10,7 +10,6 @@ from uuid import uuid4
 
 from marq.errors import ConfigError, NotConnected
 from marq.groups import config as rules
-from marq.groups import names as naming
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames
 from marq.groups.protocol import proxy_hold
@@ -20,6 +19,7 @@ from marq.kafka import topics
 from marq.kafka.groups.clients import LARGEST, Cluster
 from marq.kafka.groups.log import GroupLog, now_ms
 from marq.kafka.groups.performer import fence
+from marq.kafka.groups.registry import Registry
 
 if TYPE_CHECKING:
     from marq.kafka.backend import Kafka
@@ -36,20 +36,23 @@ class Manager:
         self.cluster = Cluster(
             kafka._servers, kafka._extra, kafka.admin, kafka._replicas, kafka._timeout_s
         )
+        self.registry = Registry(kafka.catalog_log, kafka.admin)
 
     # Looking.
 
     def all(self) -> list[GroupNames]:
         """The groups there are."""
-        found = map(naming.of_topic, self.cluster.topics())
-        return sorted(each for each in found if each is not None)
+        return self.registry.all()
 
     def table(self, names: GroupNames) -> Table | None:
         """What the log says of a group now; None if there is none."""
-        if self._kafka.admin.describe(names.control) is None:
+        if self.registry.is_leftover(names) or not self._is_laid_out(names):
             return None
         with self._log(names) as log:
             return log.table if log.table.config else None
+
+    def _is_laid_out(self, names: GroupNames) -> bool:
+        return self._kafka.admin.describe(names.control) is not None
 
     def look(self, names: GroupNames) -> tuple[Table, dict[str, str]]:
         """The table, and the active instance of each member; waits for a beat of everyone, or a
@@ -69,6 +72,7 @@ class Manager:
 
     @contextmanager
     def _log(self, names: GroupNames) -> Iterator[GroupLog]:
+        self.registry.refuse_newer(names)
         with closing(GroupLog(self.cluster, names)) as log:
             log.catch_up()
             yield log
@@ -85,8 +89,13 @@ class Manager:
     def create(self, names: GroupNames, wanted: GroupConfig) -> Table:
         """Create the group, unless there is one; whoever is first wins."""
         until = time.monotonic() + self.cluster.timeout_s
+        self._check_name(names)
+        if self.registry.is_leftover(names):
+            self.delete(names)
         while True:
             self._lay_out(names, wanted)
+            # Before anything is copied, so that what was not is spared from then on.
+            self.registry.record(names)
             with self._log(names) as log:
                 if not log.table.deleted and not log.gone:
                     if log.table.config is None:
@@ -96,6 +105,15 @@ class Manager:
             if time.monotonic() > until:
                 raise NotConnected(f"the group {names.group!r} is being deleted: try again later")
             time.sleep(0.1)  # a deleted group's topics go one after the other
+
+    def _check_name(self, names: GroupNames) -> None:
+        rules.new_group_name(names.group)
+        other = f"group.{names.queue}.{names.group}"
+        if self._kafka.catalog().queue(other) is not None:
+            raise ConfigError(
+                f"queue {other!r} has the consumer group that group {names.group!r} of "
+                f"{names.queue!r} would have: choose another name for the group"
+            )
 
     def _lay_out(self, names: GroupNames, wanted: GroupConfig) -> None:
         partitions = self._kafka.definition(names.queue).partitions
@@ -153,7 +171,14 @@ class Manager:
             log.change(hold)
 
     def delete(self, names: GroupNames) -> None:
-        """Delete the group; its instances end, the queue stays."""
+        """Delete the group, or what is left of one; its instances end, the queue stays."""
+        self.registry.refuse_newer(names)
+        if self._is_laid_out(names):
+            self._end(names)
+        self.registry.clear(names)
+
+    def _end(self, names: GroupNames) -> None:
+        """Have all instances end; nobody acks into it any more."""
         with self._log(names) as log:
             while (found := log.table.config) is not None:
                 log.change(ConfigRecord(uuid4().hex, log.table.version + 1, found, deleted=True))
@@ -164,9 +189,6 @@ class Manager:
         # has no member of its name to fence it.
         for member in members:
             fence(self.cluster, names, member)
-        self._kafka.admin.delete(names.control, names.leases, names.base)
-        for group in (names.offsets, names.copied):
-            self._kafka.admin.forget_group(group)
 
 
 def _config(names: GroupNames, table: Table) -> GroupConfig:

@@ -64,6 +64,12 @@ class Service:
         self.close_router(names)
         self._manager.delete(names)
 
+    def delete_all_of(self, queue: str) -> None:
+        """Delete every group of the queue."""
+        for names in self.all():
+            if names.queue == queue:
+                self.delete(names)
+
     def consume(self, names: GroupNames, member: str, handler: Handler, **more: Any) -> Instance:
         """A new instance; with it, where the group says so, copying from the queue."""
         self._kafka.definition(names.queue)
