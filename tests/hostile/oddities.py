@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -14,6 +14,7 @@ from tests.hostile import wire
 from tests.hostile.forging import NUMBERS, Forger, marq_header, texts
 from tests.hostile.wire import Raw
 
+NAME = b"odd-name"
 BOMBS = (
     b"[" * 100_000,
     b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
@@ -40,6 +41,8 @@ class Odd:
     what: str
     waits: bool = False
     """By what it says of itself it may come late, or never."""
+    name: bytes = b""
+    """In a header of its own, so that its copies and dead letters are known."""
 
 
 class Hostile:
@@ -48,6 +51,7 @@ class Hostile:
     def __init__(self, seed: int, queue: str, victim: str, victim_id: bytes) -> None:
         self._chance = Random(seed)
         self._queue, self._victim = queue, victim
+        self._numbers = itertools.count()
         self._forger = Forger(self._chance, victim, victim_id)
         self._kinds: tuple[Callable[[], tuple[Raw, str, bool]], ...] = (
             self._forged,
@@ -66,7 +70,9 @@ class Hostile:
         """Records for a topic of messages, of each kind in turn."""
         for kind in itertools.islice(itertools.cycle(self._kinds), number):
             record, what, waits = kind()
-            yield Odd(topic or self._queue, record, what, waits)
+            name = b"%d" % next(self._numbers)
+            named = replace(record, headers=(*record.headers, (NAME, name)))
+            yield Odd(topic or self._queue, named, what, waits, name)
 
     def codec(self) -> int:
         return self._chance.choice(wire.CODECS)

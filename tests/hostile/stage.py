@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -18,13 +18,12 @@ from marq.core import names
 from marq.kafka.backend import Kafka
 from tests.e2e.kafka_fixtures import new_name
 from tests.e2e.kafka_process import eventually
-from tests.hostile.attack import Attack, Place
-from tests.hostile.oddities import Hostile
+from tests.hostile.attack import Attack
+from tests.hostile.oddities import NAME, Hostile
 
 PATIENCE_S = 120.0
 GOOD = b"good-"
 PARTITIONS = 2
-_PLACE = ("topic", "partition", "offset")
 REASONS = ("", "no", "\ud800", "\x1b[2J\0", "why " * 20_000, "\N{PILE OF POO}" * 400)
 
 
@@ -48,7 +47,8 @@ class Stage:
         self.attack = Attack(servers, seed)
         self.good: set[bytes] = set()
         self.handled: Counter[bytes] = Counter()
-        self.seen: set[Place] = set()
+        self.seen: set[object] = set()
+        """Names and ids of what was delivered."""
         self.fallen: list[str] = []
         """Threads that ended of an error."""
         self._hook, threading.excepthook = threading.excepthook, self._fell
@@ -90,13 +90,14 @@ class Stage:
 
     def handle(self, delivery: marq.Delivery[Any]) -> None:
         """What a worker's handler does."""
-        message = delivery._message  # type: ignore[attr-defined]
-        place = (message.topic(), message.partition(), message.offset())
-        self.seen.add(place)
+        self.note(delivery)
         self.handled[delivery.raw] += 1
-        if delivery.raw.startswith(GOOD) and place not in self.attack.written:
-            return
-        self._handle_odd(delivery)
+        if not delivery.raw.startswith(GOOD) or NAME.decode() in delivery.headers:
+            self._handle_odd(delivery)
+
+    def note(self, delivery: marq.Delivery[Any]) -> None:
+        """Remember that it was delivered: by its name, or by where it was first sent to."""
+        self.seen |= {delivery.headers.get(NAME.decode()), delivery.message_id}
 
     def _handle_odd(self, delivery: marq.Delivery[Any]) -> None:
         what = self.chance.randint(0, 9) if self._settles else self.chance.choice((0, 1, 2, 9))
@@ -150,23 +151,22 @@ class Stage:
 
     def unseen(self) -> list[str]:
         """Odd messages of the queue that nobody was given and no dead letter is of."""
-        left = [
-            (place, odd)
+        left = {
+            (odd.name, ":".join(map(str, place))): odd
             for place, odd in list(self.attack.written.items())
-            if place[0] == self.queue.name and not odd.waits and place not in self.seen
-        ]
-        buried = self.buried() if left else set()
-        return [f"{odd.what} at {place}" for place, odd in left if place not in buried][:10]
+            if place[0] == self.queue.name and not odd.waits
+        }
+        found = self.seen if self._is_seen(left) else self.seen | self.buried()
+        return [f"{odd.what} at {at}" for (name, at), odd in left.items() if not {name, at} & found]
 
-    def buried(self) -> set[Place]:
-        """Where those lay that are dead letters."""
-        found = set()
-        for letter in self.broker.backend.peek(names.dead_letters(self.queue.name), 100_000):
-            said = dict(letter.headers)
-            place = [said.get(f"__dlq.errors.{part}") or b"" for part in _PLACE]
-            if place[1].isdigit() and place[2].isdigit() and len(place[2]) < 20:
-                found.add((place[0].decode("utf-8", "replace"), int(place[1]), int(place[2])))
-        return found
+    def _is_seen(self, left: Iterable[tuple[bytes, str]]) -> bool:
+        return all(self.seen & set(either) for either in left)
+
+    def buried(self) -> set[object]:
+        """Names and ids of what is a dead letter."""
+        letters = self.broker.backend.peek(names.dead_letters(self.queue.name), 100_000)
+        told = {dict(letter.headers).get(NAME.decode()) for letter in letters}
+        return told | {letter.message_id() for letter in letters}
 
     def close(self) -> None:
         threading.excepthook = self._hook
