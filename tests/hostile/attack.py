@@ -13,6 +13,8 @@ from tests.hostile.oddities import Hostile, Odd
 from tests.hostile.wire import Raw, Refused, Socket
 
 Place = tuple[str, int, int]
+VOID = b"void"
+"""A payload that a purge voids."""
 _FITS = frozenset(
     {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.INVALID_TIMESTAMP}
 )
@@ -73,8 +75,10 @@ class Attack:
             ends(30)
 
     def again(self, topic: str, partitions: int, limit: int = 50) -> int:
-        """Write once more what others wrote to the topic last, byte by byte; how many."""
+        """Write once more what others wrote to the topic last, byte by byte; how many. But for what
+        was voided: written anew, it is a message."""
         copies = list(itertools.islice(self._last(topic, partitions, limit), limit))
+        copies = [each for each in copies if each[1].value != VOID]
         for partition, record in copies:
             self._socket.produce(topic, partition, [record])
         return len(copies)

@@ -18,7 +18,7 @@ from marq.core import names
 from marq.kafka.backend import Kafka
 from tests.e2e.kafka_fixtures import new_name
 from tests.e2e.kafka_process import eventually
-from tests.hostile.attack import Attack
+from tests.hostile.attack import VOID, Attack
 from tests.hostile.oddities import NAME, Hostile
 
 PATIENCE_S = 120.0
@@ -55,7 +55,7 @@ class Stage:
 
     def _purge(self) -> None:
         """So that there is a purge that origins can be below."""
-        self.queue.send(b"void")
+        self.queue.send(VOID)
         self.queue.purge()
 
     def _topic_id(self) -> bytes:
@@ -144,7 +144,7 @@ class Stage:
         assert not missing, f"seed {self.seed}: {len(missing)} good messages are lost: {missing}"
         assert not unseen, f"seed {self.seed}: neither delivered nor buried: {unseen}"
         assert not self.handled[b"aborted"], "what was aborted was handled"
-        assert not self.handled[b"void"], "what was purged was handled"
+        assert not self.handled[VOID], "what was purged was handled"
 
     def _missing(self) -> list[bytes]:
         return sorted(self.good - self.handled.keys())[:10]

@@ -66,6 +66,7 @@ def test_whatever_is_written_to_the_topics_of_an_ordered_group_it_handles_good_m
             stage.send_good(5)
             eventually(lambda: stage.good <= handled or instance.ended, PATIENCE_S, 0.2)
             assert not instance.wait(0)
+            about = f"seed {seed}: {sorted(stage.good - handled)[:10]}, {group.info()}"
 
-        assert stage.good <= handled, f"seed {seed}: {sorted(stage.good - handled)[:10]}"
+        assert stage.good <= handled, about
         assert not stage.fallen

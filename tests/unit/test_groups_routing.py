@@ -38,6 +38,17 @@ def test_a_delay_and_a_ttl_count_from_the_first_record() -> None:
     assert (meta.delay_ms, meta.ttl_ms) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("meta", "due_ms"),
+    [(Meta(), 0), (Meta(due_ms=1_900), 1_900), (Meta(delay_ms=1 << 47), 11_000)],
+    ids=["at once", "soon", "never"],
+)
+def test_no_message_keeps_its_partition_waiting_for_longer_than_marq_would(
+    meta: Meta, due_ms: int
+) -> None:
+    assert routing.due_at(meta, 1_000) == due_ms
+
+
 def test_what_was_purged_is_not_copied() -> None:
     assert routing.routed(stored(), TEN, "t", {"orders:3": 8}) is None
     assert routing.routed(stored(), TEN, "t", {"orders:3": 7}) is not None

@@ -67,6 +67,15 @@ def is_copy(meta: Meta) -> bool:
     return meta.copies > 0
 
 
+def due_at(meta: Meta, at_ms: int) -> int:
+    """When a message of a group, appended at `at_ms`, may be handed out; 0: at once.
+
+    What waits keeps all behind it waiting. marq parks what is due later than this, so a header that
+    says otherwise is a stranger's, and would stop its partition for good.
+    """
+    return min(meta.due_at(at_ms), at_ms + redelivery.STRAIGHT_MS)
+
+
 def redriven(letter: Stored, config: GroupConfig, topic: str) -> Outgoing:
     """A dead letter of the group, for where it reads: its own topic; where that is the queue, for
     all who read it."""

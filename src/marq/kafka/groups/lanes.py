@@ -138,7 +138,7 @@ class Lane:
             tenure.skip(message, None)
             return False
         at_ms = message.timestamp()[1]
-        due_ms, expires_ms = meta.due_at(at_ms), meta.expires_at(at_ms)
+        due_ms, expires_ms = routing.due_at(meta, at_ms), meta.expires_at(at_ms)
         if not due_ms and not expires_ms:
             return True
         now_ms = self._plan.now_ms()
