@@ -139,9 +139,16 @@ class Catalog:
             if kind == QUEUE and kept.entry.definition is not None:
                 yield name, kept.entry.definition
 
-    def change(self, name: str, definition: QueueDefinition | None) -> Entry:
-        """The record that would change the queue, if it is the first."""
-        return Entry(QUEUE, name, self.version(QUEUE, name) + 1, definition)
+    def change(self, name: str, definition: QueueDefinition | None, topic_id: str = "") -> Entry:
+        """The record that would change the queue, if it is the first; one that deletes it says
+        which topic goes with it."""
+        return Entry(QUEUE, name, self.version(QUEUE, name) + 1, definition, topic_id=topic_id)
+
+    def deleted_topic(self, name: str) -> str:
+        """The id of the topic that was to go with the last queue of this name; "" if that is not
+        known."""
+        found = self.record(QUEUE, name)
+        return found.topic_id if found else ""
 
     # Ordered groups.
 

@@ -73,6 +73,8 @@ class Entry(Struct, frozen=True):
     """Of a tracker's record: who runs it now."""
     queue_version: int | None = None
     """Of a group: the version that made its queue. A queue made again has another."""
+    topic_id: str = ""
+    """Of a deleted queue: its topic's. One that is still there was to be deleted with it."""
     newer: bool = False
     """It has a definition, which this release cannot read."""
     value: bytes = b""
@@ -92,6 +94,7 @@ class _Head(Struct):
     version: Annotated[int, Meta(ge=1, le=1 << 53)]
     definition: Raw = Raw(b"")
     owner: str = ""
+    topic_id: str = ""
 
 
 class _GroupDefinition(Struct, forbid_unknown_fields=True):
@@ -112,6 +115,8 @@ def encode(entry: Entry) -> bytes:
         fields["definition"] = {"queue_version": entry.queue_version}
     if entry.owner:
         fields["owner"] = entry.owner
+    if entry.topic_id:
+        fields["topic_id"] = entry.topic_id
     value = msgspec.json.encode(fields)
     if len(value) > MOST_BYTES:
         raise ConfigError(
@@ -148,10 +153,18 @@ def _check_name(head: _Head) -> None:
     """A queue's name is a topic's, and nobody's else."""
     if head.kind == QUEUE:
         names.queue_name(head.name)
+    bytes.fromhex(head.topic_id)  # a ValueError if it is none
 
 
 def _entry(head: _Head, value: bytes) -> Entry:
-    entry = Entry(head.kind, head.name, head.version, owner=head.owner, value=value)
+    entry = Entry(
+        head.kind,
+        head.name,
+        head.version,
+        owner=head.owner,
+        topic_id=head.topic_id,
+        value=value,
+    )
     written = bytes(head.definition)
     if written in (b"", b"null"):
         return entry

@@ -113,11 +113,14 @@ class Kafka:
     def change(self, name: str, definition: QueueDefinition | None) -> bool:
         before = self.catalog_log.read()
         is_new = before.queue(name) is None
+        topic_id = "" if definition is not None else (self.admin.topic_id(name) or b"").hex()
         if definition is not None and is_new:
+            if (left := before.deleted_topic(name)) and topics.remove(self.admin, name, left):
+                self.admin.forget_group(names.consumer_group(name))
             topics.create_queue(self.admin, name, definition.partitions, self._replicas)
             # What was parked for an earlier queue of this name is not for this one.
             definition = replace(definition, purged=self._ends(names.DELAYED))
-        won = self.catalog_log.append(before.change(name, definition))
+        won = self.catalog_log.append(before.change(name, definition, topic_id))
         if won and definition is None:
             self.close_pump(name)
             self.admin.delete(name)

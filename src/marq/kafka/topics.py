@@ -101,6 +101,19 @@ def _partitions(admin: Admin, found: Found) -> int:
     return markers[1]
 
 
+def remove(admin: Admin, name: str, topic_id: str) -> bool:
+    """Delete the topic if it is the one of this id: a deletion that was cut short goes on. False:
+    there is none, or it is another one."""
+    old = bytes.fromhex(topic_id)
+    if admin.topic_id(name) != old:
+        return False
+    admin.delete(name)
+    until = time.monotonic() + _APPEAR_S
+    while admin.topic_id(name) == old and time.monotonic() < until:
+        time.sleep(0.05)  # brokers hear of it one after the other
+    return True
+
+
 def create_queue(admin: Admin, name: str, partitions: int, replicas: int) -> None:
     """Create a queue's topics and start offsets. The catalog comes last: who sees the queue can use
     it. A crash in between leaves an empty topic that the next creation takes over."""
