@@ -12,6 +12,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from marq import embedded
+from marq.embedded import supervisor
 from tests.e2e.runtime_command import Command, Marq, directory, eventually, marq
 
 __all__ = ["directory", "marq"]
@@ -65,6 +66,7 @@ def test_the_tracker_is_started_again_when_killed_but_not_when_another_took_over
     assert "the tracker keeps time" in shown(marq, directory)
     processes = family(first.pid)
     assert has_jvm(first.pid)
+    status_tells_that_no_time_is_kept_while_spark_stands_still(directory, processes)
 
     os.kill(processes[0].pid, signal.SIGKILL)
 
@@ -74,6 +76,19 @@ def test_the_tracker_is_started_again_when_killed_but_not_when_another_took_over
     assert embedded.status(directory).status == "running"
     assert eventually(lambda: takeovers(directory) == 2, within=SPARK_S)
     another_takes_over(up, marq, directory, servers)
+
+
+def status_tells_that_no_time_is_kept_while_spark_stands_still(
+    directory: Path, processes: list[psutil.Process]
+) -> None:
+    jvms = [process for process in processes if process.name() == "java"]
+    for jvm in jvms:
+        jvm.suspend()
+    assert eventually(lambda: not tracker(directory).keeps_time, within=60)
+    assert (tracker(directory).alive, tracker(directory).note) == (True, supervisor.STANDS_STILL)
+    for jvm in jvms:
+        jvm.resume()
+    assert eventually(lambda: tracker(directory).keeps_time, within=60)
 
 
 def takeovers(directory: Path) -> int:

@@ -17,6 +17,7 @@ from marq.core.overdue import Due
 from marq.core.redelivery import Fate
 from marq.embedded import ports
 from marq.kafka.act.report import Report
+from marq.kafka.troubles import Troubles
 from marq.spark.metrics import Metrics
 
 NOW = 1_700_000_000_000
@@ -59,6 +60,25 @@ def test_lag_goes_on_growing_while_no_batch_comes_to_an_end() -> None:
     clock[0] += 45_000
 
     assert told(metrics, "marq_tracker_lag_seconds") == 45
+
+
+def test_only_this_machine_may_ask_unless_an_address_is_named() -> None:
+    (port,) = ports.choose(1, random.Random())
+    assert Metrics(lambda: NOW, port).served
+
+    with socket.create_connection(("127.0.0.1", port), 5):
+        pass
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.2", port), 5)
+
+
+def test_failures_of_housekeeping_are_told() -> None:
+    metrics, troubles = Metrics(lambda: NOW), Troubles()
+    metrics.count(troubles)
+
+    troubles.tell("counting 'orders'", ValueError())
+
+    assert told(metrics, "marq_tracker_housekeeping_failures_total") == 1
 
 
 def test_a_port_that_is_taken_is_a_clear_error() -> None:

@@ -175,6 +175,7 @@ def _tracker_lines(found: embedded.Status) -> list[Text]:
         return []
     if tracker.keeps_time:
         return [Text("the tracker keeps time")]
-    missing = "the tracker is starting" if tracker.alive else "no tracker runs"
+    alive = "the tracker keeps no time" if tracker.note else "the tracker is starting"
+    missing = alive if tracker.alive else "no tracker runs"
     note = f": {tracker.note}" if tracker.note else ""
     return [Text(f"{missing}, nothing is redelivered or delayed meanwhile{note}", style="yellow")]

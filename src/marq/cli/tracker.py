@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import queue
 import signal
 import time
 from functools import partial
@@ -25,6 +26,8 @@ SUPERSEDED = 3
 """The exit code of a tracker that another one has replaced: it must not be started again."""
 _SCHEME = "kafka://"
 _END_S = 20.0
+_LAST_PORT = 65_535
+_LOOK_S = 0.2
 
 
 def tracker(
@@ -40,8 +43,12 @@ def tracker(
         typer.Option("--checkpoint", help="where Spark keeps its state; lost, it is built anew"),
     ] = None,
     metrics_port: Annotated[
-        int, typer.Option("--metrics-port", min=0, max=65_535, help="for Prometheus; 0: none")
-    ] = 0,
+        str,
+        typer.Option(
+            "--metrics-port",
+            help="for Prometheus, on this machine, or ADDRESS:PORT; 0: none",
+        ),
+    ] = "0",
     tick: Annotated[
         str, typer.Option("--tick", help="how often time is told to the logs")
     ] = "100ms",
@@ -60,7 +67,7 @@ def tracker(
 
 
 def _made(
-    url: str, master: str, checkpoint: Path | None, metrics_port: int, tick: str, conf: list[str]
+    url: str, master: str, checkpoint: Path | None, metrics: str, tick: str, conf: list[str]
 ) -> Tracker:
 
     try:
@@ -70,12 +77,14 @@ def _made(
     if not url.startswith(_SCHEME):
         raise ConfigError(f"a tracker's url is kafka://host:9092,…, not {url!r}")
     servers = url.removeprefix(_SCHEME)
+    host, port = _address(metrics)
     options = Options(
         servers=servers,
         checkpoint=checkpoint or default_checkpoint(servers),
         master=master,
         tick_s=milliseconds(tick, "--tick") / 1_000,
-        metrics_port=metrics_port,
+        metrics_port=port,
+        metrics_host=host,
         spark=_spark_settings(conf),
     )
     return Tracker(options, settings.load())
@@ -85,6 +94,14 @@ def default_checkpoint(servers: str) -> Path:
     """A directory of its own for each cluster: what is in it can be lost without harm."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base, "marq", "tracker", hashlib.sha256(servers.encode()).hexdigest()[:16])
+
+
+def _address(metrics: str) -> tuple[str, int]:
+    """Where metrics are served: only this machine may ask, unless an address is named."""
+    host, _, port = metrics.rpartition(":")
+    if not port.isdecimal() or int(port) > _LAST_PORT:
+        raise ConfigError(f"--metrics-port takes PORT or ADDRESS:PORT, not {metrics!r}")
+    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def _spark_settings(conf: list[str]) -> dict[str, str]:
@@ -100,13 +117,18 @@ def _spark_settings(conf: list[str]) -> dict[str, str]:
 def _run(found: Tracker) -> None:
     from marq.spark.tracker import Superseded
 
-    def stop(number: int, frame: object) -> None:
-        found.stop()
-        _end_at_last(1)
-
+    # The one queue a signal handler may use: a lock may be held by whom it interrupts.
+    signals: queue.SimpleQueue[int] = queue.SimpleQueue()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    threads.start(partial(_tell_when_ready, found), "marq-ready", lambda error: found.stop())
+        signal.signal(number, lambda number, frame: signals.put(number))
+
+    def stop() -> None:
+        signals.get()
+        _end_at_last(1)
+        found.stop()
+
+    threads.start(stop, "marq-stop", lambda error: os._exit(1))
+    threads.start(partial(_tell, found), "marq-told", lambda error: found.stop())
     try:
         found.run()
     except Superseded as superseded:
@@ -128,9 +150,15 @@ def _end_at_last(code: int) -> None:
     threads.start(end, "marq-end", lambda error: os._exit(code))
 
 
-def _tell_when_ready(found: Tracker) -> None:
-    found.ready.wait()
-    typer.echo("marq: the tracker keeps time", err=True)
+def _tell(found: Tracker) -> None:
+    """Say when it keeps time and when it does not: the embedded runtime listens."""
+    told = False
+    while not found.stopping:
+        if found.keeps_time != told:
+            told = not told
+            what = "keeps time" if told else "keeps no time: a batch that was due was not made"
+            typer.echo(f"marq: the tracker {what}", err=True)
+        time.sleep(_LOOK_S)
 
 
 if __name__ == "__main__":  # for spark-submit, which takes a file

@@ -31,6 +31,7 @@ MAX_QUICK_ENDS = 4
 START_DEADLINE = 120.0
 STOP_DEADLINE = 15.0
 TRACKER_STOP_DEADLINE = 15.0
+STANDS_STILL = "a batch that was due was not made"
 
 Report = Callable[[State, str], None]
 """Called at every change with the new state and a sentence about it."""
@@ -53,9 +54,10 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class KeepsTime:
-    """The tracker has acted on its first batch."""
+    """The tracker has begun to keep time, or ceased to."""
 
     pid: int
+    keeps_time: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class Supervisor:
         self.tracker: Seat | None = None
         """Taken when the brokers take messages for the first time."""
         self.keeps_time = False
+        self.tracker_began = False
+        """It has kept time since it was started."""
         self.note = "" if wanted.tracker else "the runtime was started without one"
 
     def run(self) -> None:
@@ -113,8 +117,8 @@ class Supervisor:
                     self._on_ready()
                 case Ready():
                     pass  # a broker was started since, or ended: the next start probes again
-                case KeepsTime(pid):
-                    self._on_keeps_time(pid)
+                case KeepsTime(pid, keeps_time):
+                    self._on_keeps_time(pid, keeps_time)
                 case None:
                     self._on_time(deadline)
 
@@ -168,15 +172,17 @@ class Supervisor:
         if self.note:
             return self._changed(self.phase, f"no tracker: {self.note}")
         servers = self.kit.layout.bootstrap_servers
-        child = Tracker(self.kit.home, servers, lambda pid: self.events.put(KeepsTime(pid)))
+        child = Tracker(self.kit.home, servers, lambda *told: self.events.put(KeepsTime(*told)))
         self.tracker = Seat(child)
         self._start(self.tracker)
         self._changed(self.phase, "starting the tracker")
 
-    def _on_keeps_time(self, pid: int) -> None:
+    def _on_keeps_time(self, pid: int, keeps_time: bool) -> None:
         if self.tracker and self.tracker.process and self.tracker.process.pid == pid:
-            self.keeps_time, self.note = True, ""
-            self._changed(self.phase, "the tracker keeps time")
+            self.keeps_time, self.note = keeps_time, "" if keeps_time else STANDS_STILL
+            self.tracker_began |= keeps_time
+            told = "the tracker keeps time" if keeps_time else f"the tracker: {STANDS_STILL}"
+            self._changed(self.phase, told)
 
     def _on_end(self, seat: Seat, code: int) -> None:
         how, said = seat.ended(code), seat.child.said()
@@ -192,7 +198,7 @@ class Supervisor:
 
     def _on_tracker_end(self, seat: Seat, code: int, how: str) -> None:
         """The brokers go on without it, and it is never given up unless another one has its job."""
-        self.keeps_time = False
+        self.keeps_time = self.tracker_began = False
         if code == tracker.SUPERSEDED:
             self.note = f"{how}: another tracker has taken over, so it is not started again"
         else:
@@ -245,7 +251,7 @@ class Supervisor:
         if self.tracker:
             # Before the brokers, without which it cannot end what it has begun. One that has not
             # begun need not be waited for.
-            self._end([self.tracker], TRACKER_STOP_DEADLINE if self.keeps_time else 2.0)
+            self._end([self.tracker], TRACKER_STOP_DEADLINE if self.tracker_began else 2.0)
         self._end(self.brokers, STOP_DEADLINE)
 
     def _end(self, seats: list[Seat], patience: float) -> None:

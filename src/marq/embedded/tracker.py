@@ -20,7 +20,8 @@ from marq.embedded.files import Home
 
 SUPERSEDED = 3
 """Its exit code when another tracker has taken over: it must not be started again."""
-READY = b"marq: the tracker keeps time"
+KEEPS_TIME = b"marq: the tracker keeps time"
+KEEPS_NO_TIME = b"marq: the tracker keeps no time"
 LOG_LIMIT = 10 * 1024 * 1024
 _QUICK_START = "-XX:TieredStopAtLevel=1"
 """Compiles little and soon: Spark is up for 31 s of CPU instead of 44, and idles with no more."""
@@ -39,8 +40,8 @@ class Tracker:
 
     home: Home
     servers: str
-    on_ready: Callable[[int], None]
-    """Called with its pid when it keeps time, from another thread."""
+    on_time: Callable[[int, bool], None]
+    """Called with its pid, from another thread, when it begins to keep time and when it ceases."""
 
     @property
     def name(self) -> str:
@@ -63,13 +64,13 @@ class Tracker:
         return "\n".join(children.tail(self.home.tracker_log, 8))
 
     def _listen(self, process: subprocess.Popen[bytes]) -> None:
-        """Keep what it prints, and notice the one line that counts."""
+        """Keep what it prints, and notice the lines that count."""
         assert process.stdout is not None
         with process.stdout as printed:
             for line in printed:
                 append(self.home.tracker_log, line)
-                if line.startswith(READY):
-                    self.on_ready(process.pid)
+                if line.startswith((KEEPS_TIME, KEEPS_NO_TIME)):
+                    self.on_time(process.pid, line.startswith(KEEPS_TIME))
 
 
 def append(log: Path, line: bytes) -> None:

@@ -20,16 +20,16 @@ from confluent_kafka import (
     Consumer,
     KafkaError,
     KafkaException,
-    Producer,
     TopicPartition,
 )
 from msgspec import Meta
 
 from marq.core import names
 from marq.errors import ConfigError
-from marq.kafka.clients import take, warm_producer
+from marq.kafka.clients import take
 from marq.kafka.config import Config
 from marq.kafka.refusals import DENIED, refusal
+from marq.kafka.renewed import RenewedProducer
 from marq.message import Stats
 
 log = logging.getLogger("marq.kafka")
@@ -64,8 +64,7 @@ class StatsWriter:
     """Writes the counts that have changed, and a sign of life each time."""
 
     def __init__(self, settings: Config, reader: Config, timeout_s: float = 10.0) -> None:
-        self._settings = {**settings, "message.timeout.ms": 5_000}
-        self._producer: Producer = warm_producer(self._settings)
+        self._producer = RenewedProducer({**settings, "message.timeout.ms": 5_000})
         self._reader = StatsReader(reader, timeout_s)
         self._written: dict[str, bytes | None] | None = None
         """What the topic has, by key; None: not looked yet what an earlier tracker left there."""
@@ -87,7 +86,7 @@ class StatsWriter:
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until all is in the topic; whether it is."""
-        return self._producer.flush(timeout_s) == 0
+        return self._producer.flush(timeout_s)
 
     def _put(self, key: str, value: bytes | None, written: dict[str, bytes | None]) -> None:
         def report(error: KafkaError | None, message: Any) -> None:
@@ -97,14 +96,8 @@ class StatsWriter:
                 written.pop(key, None)
 
         written[key] = value
-        try:
-            self._producer.produce(
-                names.STATS, value, key.encode(), partition=0, on_delivery=report
-            )
-        except (BufferError, KafkaException) as error:
+        if not self._producer.produce(names.STATS, value, key.encode(), partition=0, told=report):
             written[key] = _UNKNOWN
-            if isinstance(error, KafkaException) and error.args[0].fatal():
-                self._producer = warm_producer(self._settings)
 
 
 class StatsReader:

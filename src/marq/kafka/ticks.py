@@ -6,13 +6,14 @@ import threading
 import time
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 
+from marq import threads
 from marq.core import codec
 from marq.core.marker import Tick
-from marq.kafka.clients import warm_producer
 from marq.kafka.clock import BrokerClock
 from marq.kafka.config import Config
+from marq.kafka.renewed import RenewedProducer
 
 _TICK = codec.encode(Tick())
 _TELL_S = 0.5
@@ -23,7 +24,8 @@ class Ticks:
 
     def __init__(self, settings: Config, places: list[tuple[str, int]], every_s: float) -> None:
         # Ticks that wait for a broker that is away say nothing: the next ones do as well.
-        self._producer = warm_producer({**settings, "linger.ms": 0, "message.timeout.ms": 5_000})
+        own = {"linger.ms": 0, "message.timeout.ms": 5_000}
+        self._producer = RenewedProducer({**settings, **own})
         self.clock = BrokerClock()
         """What time it is by the log: ticks are told when they were appended."""
         self._told_ms = dict.fromkeys(places, 0)
@@ -31,7 +33,9 @@ class Ticks:
         self._every_s = every_s
         self._ticking = threading.Lock()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="marq-ticks", daemon=True)
+        self.failure: BaseException | None = None
+        """What its thread ended by; time stands still."""
+        self._thread = threads.make(self._run, "marq-ticks", self._failed)
 
     def start(self) -> None:
         self._thread.start()
@@ -40,6 +44,9 @@ class Ticks:
         self._stopping.set()
         if self._thread.ident:
             self._thread.join()
+
+    def _failed(self, error: BaseException) -> None:
+        self.failure = error
 
     def _run(self) -> None:
         while not self._stopping.wait(self._every_s):
@@ -62,9 +69,7 @@ class Ticks:
 
     def _tick(self) -> None:
         for topic, partition in self._told_ms:
-            try:
-                self._producer.produce(topic, _TICK, partition=partition, on_delivery=self._told)
-            except (BufferError, KafkaException):
+            if not self._producer.produce(topic, _TICK, partition=partition, told=self._told):
                 break  # the broker is away: time goes by without us
 
     def _told(self, error: KafkaError | None, message: Any) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import accumulate
+from threading import Thread
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
-from prometheus_client.core import HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from marq.core.redelivery import Fate
 from marq.errors import ConfigError
 from marq.kafka.act.report import LATENESS_MS, Report
+from marq.kafka.troubles import Troubles
 
 _BATCH_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
@@ -37,10 +39,26 @@ class Lateness(Collector):
         )
 
 
+class _Failures(Collector):
+    """How often housekeeping failed at something."""
+
+    def __init__(self, troubles: Troubles) -> None:
+        self._troubles = troubles
+
+    def collect(self) -> Iterable[CounterMetricFamily]:
+        yield CounterMetricFamily(
+            "marq_tracker_housekeeping_failures",
+            "Failures of counting and trimming, of one queue or of all",
+            self._troubles.number,
+        )
+
+
 class Metrics:
     """Counters of one tracker; served on a port, if one is given."""
 
-    def __init__(self, now_ms: Callable[[], int | None], port: int = 0) -> None:
+    def __init__(
+        self, now_ms: Callable[[], int | None], port: int = 0, host: str = "127.0.0.1"
+    ) -> None:
         registry = self.registry = CollectorRegistry()
         self._now_ms = now_ms
         self._clock_ms = 0
@@ -87,17 +105,25 @@ class Metrics:
         self.failures = Counter("marq_tracker_failures", "Failures of the query", registry=registry)
         for fate in Fate:
             self._fates.labels(fate.value)
-        if port:
-            self._serve(port)
+        self._server = self._serve(host, port) if port else None
 
-    def _serve(self, port: int) -> None:
+    def _serve(self, host: str, port: int) -> Thread:
         try:
-            start_http_server(port, registry=self.registry)
+            return start_http_server(port, addr=host, registry=self.registry)[1]
         except OSError as error:
             raise ConfigError(
-                f"metrics cannot be served on port {port} ({error.strerror}): "
+                f"metrics cannot be served at {host}, port {port} ({error.strerror or error}): "
                 "name another one with --metrics-port"
             ) from None
+
+    @property
+    def served(self) -> bool:
+        """Whether whoever asks is answered, if that was wanted."""
+        return self._server is None or self._server.is_alive()
+
+    def count(self, troubles: Troubles) -> None:
+        """Tell how often housekeeping failed at something."""
+        self.registry.register(_Failures(troubles))
 
     def batch(self, reports: Iterable[Report], took_s: float) -> None:
         """Count one batch."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from marq.embedded import jars
+from marq.spark.own_directory import OwnDirectory
 
 _STATE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILES = (
@@ -75,6 +78,8 @@ SETTINGS: Mapping[str, str] = {
 LOCAL = "local[2]"
 _LOCAL = re.compile(r"local(\[.*\])?")
 _LOOPBACK = "127.0.0.1"
+_SHORT = 55
+"""The name of a socket has at most 104 characters on some systems, and Spark's own part 42."""
 
 
 def start(master: str, name: str, local_dir: Path, more: Mapping[str, str]) -> SparkSession:
@@ -88,9 +93,11 @@ def start(master: str, name: str, local_dir: Path, more: Mapping[str, str]) -> S
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     needed = [str(jar) for jar in jars.resolve("spark")]
-    settings = {**SETTINGS, **_place(master, submitted, local_dir)}
+    temporary = _own(Path(tempfile.gettempdir()), "marq-")
+    settings = {**SETTINGS, **_place(master, submitted, local_dir, temporary)}
     if not submitted:
         settings["spark.jars"] = ",".join(needed)
+        settings["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={temporary}"
     builder = SparkSession.builder.appName(name)
     for key, value in {**settings, **more}.items():
         builder = builder.config(key, value)
@@ -98,6 +105,13 @@ def start(master: str, name: str, local_dir: Path, more: Mapping[str, str]) -> S
     if submitted:
         _bring(session, needed)
     return session
+
+
+def _own(parent: Path, prefix: str) -> Path:
+    """What Spark leaves here goes when this process ends, or when the next one starts."""
+    directory = OwnDirectory(parent, prefix)
+    atexit.register(directory.remove)
+    return directory.path
 
 
 def _bring(session: SparkSession, needed: list[str]) -> None:
@@ -109,12 +123,12 @@ def _bring(session: SparkSession, needed: list[str]) -> None:
     log4j.core.config.Configurator.setLevel(_SQL_METRICS, log4j.Level.ERROR)
 
 
-def _place(master: str, submitted: bool, local_dir: Path) -> dict[str, str]:
+def _place(master: str, submitted: bool, local_dir: Path, temporary: Path) -> dict[str, str]:
     """Where it runs. What goes for this machine only is left away where others take part: executors
     elsewhere must reach the driver, and have disks of their own for what is not shared."""
     found = {"spark.master": master or LOCAL} if master or not submitted else {}
     is_local = _LOCAL.fullmatch(found.get("spark.master") or _submitted_master())
-    return {**found, **(_alone(local_dir) if is_local else {})}
+    return {**found, **(_alone(local_dir, temporary) if is_local else {})}
 
 
 def _submitted_master() -> str:
@@ -123,17 +137,19 @@ def _submitted_master() -> str:
     return SparkConf().get("spark.master", "")
 
 
-def _alone(local_dir: Path) -> dict[str, str]:
+def _alone(local_dir: Path, temporary: Path) -> dict[str, str]:
     """Nobody else takes part: other machines cannot reach it, and other users of this one, who can,
     are asked for a secret that only this process knows. Else they could fetch what goes to tasks,
     the Kafka password among it, and read what lies in files."""
     os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     local_dir.mkdir(parents=True, exist_ok=True)
     local_dir.chmod(0o700)
+    short = len(str(temporary)) <= _SHORT
     return {
+        **({"spark.python.unix.domain.socket.dir": str(temporary)} if short else {}),
         "spark.driver.bindAddress": _LOOPBACK,
         "spark.driver.host": _LOOPBACK,
         "spark.authenticate": "true",
-        "spark.local.dir": str(local_dir),
+        "spark.local.dir": str(_own(local_dir, "run-")),
         "spark.sql.warehouse.dir": str(local_dir / "warehouse"),
     }

@@ -36,6 +36,7 @@ from marq.spark.acting import Acting
 from marq.spark.checkpoint import Checkpoints, blames_checkpoint
 from marq.spark.java_settings import java_settings
 from marq.spark.metrics import Metrics
+from marq.spark.pulse import Pulse
 from marq.stopping import Stopping
 
 log = logging.getLogger("marq.tracker")
@@ -65,6 +66,7 @@ class Options:
     tick_s: float = 0.1
     metrics_port: int = 0
     """0: no metrics."""
+    metrics_host: str = "127.0.0.1"
     spark: dict[str, str] | None = None
 
 
@@ -86,17 +88,22 @@ class Tracker:
         self.ready = threading.Event()
         """Set when the first batch has been acted on."""
         self._ticks = Ticks(self._producer, self._places, options.tick_s)
-        self.metrics = Metrics(self._ticks.clock.known_ms, options.metrics_port)
+        self._pulse = Pulse()
+        host = options.metrics_host
+        self.metrics = Metrics(self._ticks.clock.known_ms, options.metrics_port, host)
         self._keeping = Keeping(
             self._kafka,
             Seeker(config.reader(options.servers, self._extra)),
             StatsWriter(self._producer, config.reader(options.servers, self._extra)),
             self._ticks.clock.known_ms,
+            lambda: self.keeps_time,
             chores=[
                 CatalogKeeping(self._kafka.catalog_log, self._kafka.admin, self._owner).keep,
                 GroupKeeping(self._kafka).keep,
             ],
         )
+
+        self.metrics.count(self._keeping.troubles)
 
     def _hold_logs(self) -> list[tuple[str, int]]:
         number = self._kafka.markers_partitions
@@ -112,9 +119,18 @@ class Tracker:
         self._spark = self._session()
         self._keep_running(self._spark)
 
+    @property
+    def keeps_time(self) -> bool:
+        """Whether a query runs and made every batch that was due."""
+        return self._pulse.beats
+
     def stop(self) -> None:
         """Ask it to end after the batch it is at."""
         self._stopping.set()
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping.is_set()
 
     def close(self) -> None:
         """Let go of everything, in the order it is needed; Spark may take its time."""
@@ -156,6 +172,16 @@ class Tracker:
                 f"a newer marq wrote to the log, upgrade the tracker first: {error}"
             )
 
+    def _refuse_to_go_without(self) -> None:
+        """End with an error where a part of it has died: time would stand still, or topics grow,
+        and nobody would see it."""
+        parts = {"ticks": self._ticks.failure, "housekeeping": self._keeping.failure}
+        for part, failure in parts.items():
+            if failure is not None:
+                raise TrackerFailed(f"the thread of {part} died: {failure!r}")
+        if not self.metrics.served:
+            raise TrackerFailed("the thread that serves metrics died")
+
     def _is_owner(self) -> bool:
         try:
             return ownership.is_owner(self._kafka.recent_catalog(), self._owner)
@@ -169,9 +195,11 @@ class Tracker:
         except Exception as error:  # py4j and Spark have errors of many kinds
             return str(error)
         while query.isActive:
+            self._refuse_to_go_without()
             if self._stopping.wait(LOOK_S) or not self._is_owner():
                 query.stop()
                 break
+        self._pulse.stopped()
         if not self._is_owner():
             raise Superseded("another tracker has taken over; this one stops")
         failed = query.exception()
@@ -209,6 +237,7 @@ class Tracker:
     def _rest(self, reports: list[report.Report]) -> None:
         batch_s = time.monotonic() - self._rested_at
         rest = pace.rest(reports, self._ticks.clock.known_ms(), batch_s)
+        self._pulse.made(rest.seconds)
         self._stopping.wait(rest.seconds)
         if rest.lapse_ms:
             self._ticks.tell(rest.lapse_ms)
