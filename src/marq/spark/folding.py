@@ -26,7 +26,8 @@ def hold_records(records: DataFrame, partitions: int) -> DataFrame:
     """What is folded: markers as bytes, of parked messages what their first header says if it is
     ours (as `hold_log.said_of_parked` has it); and by what they are grouped."""
     first = F.col("headers")[0]
-    is_parked = (F.col("topic") == names.DELAYED) & (F.size("headers") > 0)
+    has_headers = F.col("headers").isNotNull() & (F.size("headers") > 0)  # no size without any
+    is_parked = (F.col("topic") == names.DELAYED) & has_headers
     said = F.when(first["key"] == header.NAME, first["value"])
 
     return records.select(
