@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from tests.kafka.test_groups import PATIENCE_S, Consume, Seen, consume, is_done,
 __all__ = ["consume"]
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
 
-CYCLES = int(os.environ.get("MARQ_CYCLES", "4"))
+CYCLES = 4
 
 
 @pytest.mark.parametrize(
@@ -153,6 +152,34 @@ def test_a_message_that_cannot_be_made_sense_of_is_copied_as_it_is(
 
     assert [each.raw for each in seen.deliveries] == [b"1", b"odd", b"2"]
     assert "copied as it is" in caplog.text
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_message_that_was_smaller_on_its_way_does_not_stop_copying(
+    kafka: embedded.Runtime,
+    broker: marq.Broker,
+    new_queue: NewQueue,
+    consume: Consume,
+    monkeypatch: pytest.MonkeyPatch,
+    fits: bool,
+) -> None:
+    if not fits:
+        monkeypatch.setattr(copying, "LARGEST", 1_000_000)
+    queue = new_queue(partitions=1)
+    seen = Seen()
+    own = {"compression.type": "gzip", "message.max.bytes": 10_000_000}
+    stranger = Producer({"bootstrap.servers": kafka.bootstrap_servers, **own})
+    stranger.produce(queue.name, bytes(3_000_000), b"k", 0)
+    assert stranger.flush(PATIENCE_S) == 0
+    queue.send(b"after", key="k")
+
+    consume(new_group(broker, queue), "m1", seen)
+    seen.wait(2 if fits else 1)
+
+    letters = [letter.reason for letter in queue.dead_letters.list()]
+    assert [len(each.raw) for each in seen.deliveries] == ([3_000_000, 5] if fits else [5])
+    assert len(letters) == (0 if fits else 1)
+    assert all("too large for" in reason for reason in letters)
 
 
 ODD: list[dict[str, Any]] = [

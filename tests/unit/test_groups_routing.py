@@ -79,6 +79,19 @@ def test_a_group_s_letter_goes_back_to_its_topic_and_partition() -> None:
     assert (meta.copies, headers) == (0, (("marq-subject", b"cust1.x.eu"),))
 
 
+def test_what_is_too_large_to_be_copied_is_a_dead_letter_of_the_group() -> None:
+    letter = routing.too_large(stored(), "orders", "orders.group.g", 1_000_000)
+    empty = routing.too_large(stored(), "orders", "orders.group.g", 4_100)
+
+    assert letter is not None
+    assert empty is not None
+    for each, payload in ((letter, b"payload"), (empty, None)):
+        assert (each.topic, each.value) == ("dlq.orders", payload)
+        told = Stored(each.topic, 0, 0, 0, each.key, each.value, each.headers)
+        assert redelivery.reader_of(told) == "orders.group.g"
+        assert "too large for 'orders.group.g': orders:3:7" in redelivery.reason_of(told)
+
+
 def test_a_message_without_a_key_goes_where_the_empty_key_goes() -> None:
     copy = routing.routed(stored(key=None), TEN, "t", {})
 

@@ -8,11 +8,14 @@ from msgspec.structs import replace
 
 from marq.core import header, redelivery
 from marq.core.header import Meta
+from marq.core.redelivery import Context
 from marq.core.stored import Outgoing, Stored, is_void
 from marq.core.wire import Writer
 from marq.groups import keys
 from marq.groups.config import GroupConfig
 
+LETTER_BYTES = 4_096
+"""How much more a dead letter says than the message it was."""
 _SENT = 8 << 1
 """The tag of the time a message was sent at, a number."""
 _ORIGIN = 3 << 1 | 1
@@ -53,6 +56,21 @@ def routed(
 def unread(stored: Stored, config: GroupConfig, topic: str) -> Outgoing:
     """The copy of a message whose headers nobody can make sense of: a plain one."""
     return _plain(stored, stored.key or b"", config, topic)
+
+
+def size(record: Outgoing) -> int:
+    """About how many bytes a record takes."""
+    headers = sum(len(name) + len(value or b"") + 10 for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
+
+
+def too_large(stored: Stored, queue: str, topic: str, most: int) -> Outgoing | None:
+    """The dead letter of a message that is too large for the group's topic: without its payload
+    where it may have no more bytes than `most`."""
+    reason = f"too large for {topic!r}: {stored.address} says it all, as long as it is there"
+    if size(Outgoing(topic, 0, stored.key, stored.value, stored.headers)) > most - LETTER_BYTES:
+        stored = replace(stored, key=None, value=None, headers=())
+    return redelivery.buried(stored, Context(queue, None, 0, 0.0), reason, (), topic).record
 
 
 def _plain(stored: Stored, key: bytes, config: GroupConfig, topic: str) -> Outgoing:

@@ -8,15 +8,20 @@ from typing import Any
 
 from confluent_kafka import Producer, TopicPartition
 
+from marq.core import names as core_names
 from marq.core.stored import Outgoing, Stored
+from marq.errors import QueueError
 from marq.groups import routing
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames
 from marq.kafka.groups import transactions
-from marq.kafka.groups.clients import Cluster
+from marq.kafka.groups.clients import LARGEST, Cluster
 from marq.kafka.groups.transactions import Candidates, Superseded, Transactions
 
 log = logging.getLogger("marq.groups")
+
+_ROOM = 1_024
+"""Bytes that a batch adds to its only record."""
 
 
 class Copier:
@@ -40,6 +45,9 @@ class Copier:
             raise Superseded("no coordinator answers")
         self._producer: Producer = producer
         self._transactions = Transactions(producer, group)
+        self._largest = largest(cluster, names.base)
+        self._letters = core_names.dead_letters(names.queue)
+        self._cluster = cluster
 
     def copy(self, records: Iterable[Stored], copied: int, purged: Mapping[str, int]) -> int:
         """Copy what is not copied yet, in one transaction with the new source offset; that offset.
@@ -61,15 +69,30 @@ class Copier:
         return end
 
     def _routed(self, record: Stored, purged: Mapping[str, int]) -> Outgoing | None:
-        """One strange record must not keep all that follow from coming: it is copied as it is."""
+        """One strange record must not keep all that follow from coming: it is copied as it is, or
+        a dead letter."""
+        topic = self._names.base
         try:
-            return routing.routed(record, self._config, self._names.base, purged)
+            found = routing.routed(record, self._config, topic, purged)
         except Exception as error:
             log.error("copied as it is", extra={"record": record.address}, exc_info=error)
-            return routing.unread(record, self._config, self._names.base)
+            found = routing.unread(record, self._config, topic)
+        if found is None or routing.size(found) <= self._largest:
+            return found
+        log.error("too large to be copied", extra={"record": record.address, "group": topic})
+        most = largest(self._cluster, self._letters)
+        return routing.too_large(record, self._names.queue, topic, most)
 
     def close(self) -> None:
         transactions.discard(self._producer)
+
+
+def largest(cluster: Cluster, topic: str) -> int:
+    """The largest record that can be copied there."""
+    try:
+        return min(LARGEST, int(cluster.admin.settings(topic)["max.message.bytes"])) - _ROOM
+    except QueueError:  # nobody must be allowed to ask
+        return LARGEST - _ROOM
 
 
 def copied(asker: Any, names: GroupNames, partition: int, timeout_s: float) -> int | None:
