@@ -115,16 +115,34 @@ def test_copying_goes_on_when_nobody_answers_for_a_while(
     assert len(asked) == 3
 
 
-def test_copying_ends_with_an_error_when_the_queue_is_deleted(
-    broker: marq.Broker, new_queue: NewQueue, consume: Consume
+def test_copying_that_is_refused_ends_the_instance_with_an_error(
+    broker: marq.Broker, new_queue: NewQueue, consume: Consume, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    denied = KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "Group authorization failed")
+
+    def refuse(*args: Any) -> int | None:
+        raise KafkaException(denied)
+
+    monkeypatch.setattr(router, "copied", refuse)
+    instance = consume(new_group(broker, new_queue()), "m1", Seen())
+
+    with pytest.raises(marq.QueueError, match=r"nothing is copied to the group 'g'.*rights"):
+        assert instance.wait(PATIENCE_S)
+
+
+def test_deleting_the_queue_ends_an_instance_and_no_thread_dies_of_it(
+    broker: marq.Broker, new_queue: NewQueue, consume: Consume, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = new_queue()
-    instance = consume(new_group(broker, queue), "m1", Seen())
-    assert instance.wait_until_active(PATIENCE_S)
+    seen = Seen()
+    instance = consume(new_group(broker, queue), "m1", seen)
+    queue.send("x", key="k")
+    seen.wait(1)
+
     broker.delete_queue(queue.name)
 
-    with pytest.raises(marq.QueueError, match=r"copied to the group 'g'.*was deleted"):
-        assert instance.wait(PATIENCE_S)
+    assert instance.wait(PATIENCE_S)
+    assert "thread died" not in caplog.text
 
 
 def test_a_message_that_cannot_be_made_sense_of_is_copied_as_it_is(

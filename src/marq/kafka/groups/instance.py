@@ -109,8 +109,9 @@ class Instance:
 
     def fail(self, error: BaseException) -> None:
         """End with this error: something it cannot do without is no more. Called by any thread."""
-        self._error = self._error or error
-        self._posted.put(moves.Leave())
+        if not self.ended:
+            self._error = self._error or error
+            self._posted.put(moves.Leave())
 
     # The thread.
 

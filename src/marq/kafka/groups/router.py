@@ -39,8 +39,8 @@ _BATCH = 5_000
 _WAIT_S = 0.05
 _RETRY_S = 1.0
 _LOOK_S = 2.0
-_OFTEN = 5
-"""So many times in a row it has started over, and something is wrong."""
+_OFTEN, _TOLD = 5, 10
+"""So many times in a row it has started over, and something is wrong; how often that is told."""
 
 
 class Router:
@@ -92,21 +92,21 @@ class Router:
             try:
                 self._copy_until_lost()
             except ConfigError:
-                raise  # the queue is no more, or a right is missing
+                raise  # a right is missing, or this release does not understand the queue
             except (Superseded, KafkaException, QueueError) as error:
                 # Fenced by whoever has the partition now, or nobody answers: join again.
                 self._start_over(error)
 
     def _start_over(self, error: Exception) -> None:
         self._in_a_row += 1
-        level = logging.WARNING if self._in_a_row > _OFTEN else logging.INFO
+        level = logging.WARNING if self._in_a_row % _TOLD == _OFTEN else logging.INFO
         about = {"group": self._names.base, "reason": str(error)}
         log.log(level, "copying starts over", extra=about)
         if isinstance(error, KafkaException):
             refused = refusal(error, self._cluster.servers)
             if isinstance(refused, ConfigError):
                 raise refused
-        self._closing.wait(_RETRY_S)
+        self._closing.wait(_RETRY_S * min(self._in_a_row, _TOLD))
 
     def _copy_until_lost(self) -> None:
         self._is_paused = False
@@ -133,7 +133,15 @@ class Router:
         """A consumer does not hear of it for half a minute."""
         if (now := time.monotonic()) > self._look_s:
             self._look_s = now + _LOOK_S
-            self._kafka.definition(self._names.queue)
+            self._purged()
+
+    def _purged(self) -> dict[str, int]:
+        """What is void of the queue. One that is deleted is waited for: its groups end with it,
+        and tell whoever has an instance."""
+        found = self._kafka.recent_catalog().queue(self._names.queue)
+        if found is None:
+            raise QueueError(f"the queue {self._names.queue!r} was deleted")
+        return found.purged
 
     def _assigned(self, consumer: Any, places: list[TopicPartition]) -> None:
         """An error must not leave a callback: it would come out of whatever call serves it, closing
@@ -181,7 +189,7 @@ class Router:
             else:
                 by_partition[message.partition()].append(stored(message))
                 self._backlog.mean_bytes += (len(message) - self._backlog.mean_bytes) / 100
-        purged = self._kafka.definition(self._names.queue).purged if messages else {}
+        purged = self._purged() if messages else {}
         for number, records in by_partition.items():
             if number in self._copiers:
                 copier, copied = self._copiers[number]
