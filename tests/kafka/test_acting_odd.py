@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from random import Random
 
 import pytest
+from confluent_kafka import Producer
 from msgspec.structs import replace
 
 import marq
@@ -49,12 +51,11 @@ class Scene:
             producer.write(producer.lanes[self.place[1]], marker, heard.append)
         assert eventually(lambda: len(heard) == len(markers) + 1, 10)
 
-    def claim(self, count: int, source: Source | None = None) -> ClaimId:
+    def claim(self, count: int, source: Source | None = None, start: int = 0) -> None:
         """A claim of so many messages by somebody who is gone at once."""
         self.worker += 1
         name = ClaimId(hash((self.queue.name, self.worker)) & (1 << 64) - 1, 1)
-        self.write(Claim(name, source or self.source, 0, ((0, count),), 0))
-        return name
+        self.write(Claim(name, source or self.source, start, ((start, count),), 0))
 
     def state(self) -> State:
         return self.backend.reader.folded_one(*self.place)
@@ -162,12 +163,15 @@ def test_a_claim_of_a_queue_that_never_was_ends_and_costs_no_refused_transaction
     assert not any(written)
 
 
-def test_a_claim_beyond_the_topic_ends_in_letters_that_say_so(scene: Scene) -> None:
+def test_claims_beyond_the_topic_end_in_letters_that_say_so(scene: Scene) -> None:
+    scene.queue.send(b"x")
+    scene.claim(1)
     scene.claim(2, scene.source._replace(partition=9))
+    scene.claim(2, start=(1 << 63) - 3)
 
     report = scene.act(scene.lapsed())
 
-    assert report.fates == {"buried": 2}
+    assert report.fates == {"copied": 1, "buried": 4}
     assert {"the payload is gone" in letter.reason for letter in scene.letters()} == {True}
 
 
@@ -252,3 +256,32 @@ def test_a_log_that_takes_no_record_at_all_is_an_error(
 
     with pytest.raises(Unsure, match="takes no record"):
         scene.act(made)
+
+
+DEFAULT_LIMIT = 1_048_588
+"""Bytes of a batch that a topic takes where nobody said otherwise."""
+
+
+@pytest.mark.parametrize(
+    ("payload", "fates"),
+    [
+        (Random(0).randbytes(DEFAULT_LIMIT - 75), {"buried": 1}),
+        (b"x" * 5_000_000, {"copied": 1}),
+    ],
+    ids=["as large as a topic takes", "five times as large, compressed"],
+)
+def test_a_message_that_just_fitted_comes_back_or_is_a_dead_letter_with_all_of_it(
+    scene: Scene, kafka: embedded.Runtime, payload: bytes, fates: dict[str, int]
+) -> None:
+    settings = {"message.max.bytes": 10_000_000, "compression.type": "gzip"}
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, **settings})
+    producer.produce(scene.queue.name, payload, partition=0)
+    assert producer.flush(30) == 0
+    assert scene.backend.admin.end(scene.queue.name, 0) == 1
+    scene.claim(1)
+
+    report = scene.act(scene.lapsed())
+
+    assert report.fates == fates
+    assert [letter.raw == payload for letter in scene.letters()] == [True] * fates.get("buried", 0)
+    assert scene.open_offsets() == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 
@@ -32,8 +33,12 @@ def transactions(kafka: embedded.Runtime) -> Iterator[Transactions]:
     found.close()
 
 
+_CHANCE = Random(1)
+
+
 def record(topic: str, size: int) -> Outgoing:
-    return Outgoing(topic, 0, None, b"x" * size, ())
+    """One that cannot be made smaller."""
+    return Outgoing(topic, 0, None, _CHANCE.randbytes(size), ())
 
 
 def sizes(backend: Kafka, topic: str) -> list[int]:
@@ -69,6 +74,16 @@ def test_one_that_is_too_large_takes_its_batch_with_it(
 
     assert refused and transactions.write([record(topic, 9_000)]) == set()
     assert sizes(backend, topic) == [9_000]
+
+
+def test_what_is_too_large_is_written_compressed_where_that_makes_it_small_enough(
+    backend: Kafka, topic: str, transactions: Transactions
+) -> None:
+    large = Outgoing(topic, 0, None, b"x" * 20_000, (("h", b"y" * 20_000),))
+
+    assert transactions.write([large, record(topic, 5)]) == set()
+
+    assert sizes(backend, topic) == [20_000, 5]
 
 
 def test_whoever_opens_it_again_fences_the_one_before(

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
 from marq.core import batch
 from marq.core.batch import TRIM_EVERY_MS
 from marq.core.marker import KeepAlive, Parked
@@ -109,3 +115,16 @@ def test_parked_messages_are_counted_by_queue() -> None:
         log.append(Parked(0, 60_000, 0, queue=queue), at=0)
 
     assert batch.conclude(log.folded(), start=0, caught_up=True).delayed == {"a": 2, "b": 1}
+
+
+@given(st.binary(max_size=200), st.integers(0, 400))
+def test_any_bytes_are_a_batch_or_a_typed_error(data: bytes, at: int) -> None:
+    log = MarkersLog()
+    log.claim(offsets=[7, 8], at=0)
+    log.park(at=0, delay_ms=500)
+    log.tick(at=1_000)
+    whole = batch.encode(batch.conclude(log.folded(), start=3, caught_up=True))
+
+    for doubtful in (data, whole[:at] + data + whole[at + len(data) :]):
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+            batch.decode(doubtful)

@@ -18,13 +18,16 @@ LOGGED: dict[str, str] = {**KEPT, "message.timestamp.type": "LogAppendTime"}
 # for a gigabyte or a week.
 TRIMMED: dict[str, str] = {"segment.ms": "3600000"}
 _QUEUE = {**LOGGED, **TRIMMED}
+# What was within the limit of a queue's topic is a little larger as a dead letter or parked: it has
+# headers that say what happened to it.
+_ROOMY = {**_QUEUE, "max.message.bytes": str(64 * 1_048_576)}
 _COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000"}
 
 
 _OWN = {
     names.CATALOG: (1, _QUEUE),
-    names.MARKERS: (MARKERS_PARTITIONS, _QUEUE),
-    names.DELAYED: (MARKERS_PARTITIONS, _QUEUE),
+    names.MARKERS: (MARKERS_PARTITIONS, _ROOMY),
+    names.DELAYED: (MARKERS_PARTITIONS, _ROOMY),
     names.STATS: (1, _COMPACTED),
 }
 _HOLD_LOGS = (names.MARKERS, names.DELAYED)
@@ -119,7 +122,7 @@ def create_queue(admin: Admin, name: str, partitions: int, replicas: int) -> Non
     it. A crash in between leaves an empty topic that the next creation takes over."""
     letters = names.dead_letters(name)
     _refuse_foreign(admin, name, letters)
-    admin.create([(name, partitions, _QUEUE), (letters, 1, _QUEUE)], replicas)
+    admin.create([(name, partitions, _QUEUE), (letters, 1, _ROOMY)], replicas)
     admin.wait_until_led(name, letters)
     found = admin.describe_new(name)
     if found is None:

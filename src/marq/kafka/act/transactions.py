@@ -73,7 +73,19 @@ class Transactions:
 
     def write(self, records: Sequence[Outgoing]) -> set[int]:
         """Write all these, or none: then it says of which of them a broker refused the batch they
-        were in. There may be more that it did not come to."""
+        were in. There may be more that it did not come to.
+
+        From the first refusal on it compresses, whatever the user set: what a sender compressed
+        was within the topic's limit so, and may be far beyond it otherwise. Not by default, for it
+        costs time; by gzip, for that every reader can undo.
+        """
+        refused = self._tried(records)
+        if not refused or self._compresses:
+            return refused
+        self._reopen({"compression.type": "gzip"})
+        return self._tried(records)
+
+    def _tried(self, records: Sequence[Outgoing]) -> set[int]:
         refused: set[int] = set()
         self._do(self._producer.begin_transaction)
         for number, record in enumerate(records):
@@ -81,12 +93,20 @@ class Transactions:
         self._flush(refused)
         if not refused:
             self._do(lambda: self._producer.commit_transaction(TIMEOUT_MS / 1_000))
-            return refused
-        # Not by an abort: a producer that was refused a record counts that record all the same,
-        # and its next transaction would fail for want of it (librdkafka 2.16).
-        self.close()
-        self._open()
+        elif self._compresses:
+            self._reopen({})
         return refused
+
+    @property
+    def _compresses(self) -> bool:
+        return self._settings.get("compression.type") == "gzip"
+
+    def _reopen(self, more: Config) -> None:
+        """After a refusal. Not by an abort: a producer that was refused a record counts that record
+        all the same, and its next transaction would fail for want of it (librdkafka 2.16)."""
+        self.close()
+        self._settings |= more
+        self._open()
 
     def _flush(self, refused: set[int]) -> None:
         """Wait until all is written, or something refused: then the rest waits in vain."""
