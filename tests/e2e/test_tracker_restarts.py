@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
 import time
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tests.conftest import Tracked
@@ -43,6 +45,33 @@ def test_a_tracker_killed_again_and_again_acts_on_each_expiry_once(
     ledger = scene.settled(queue, lambda: scene.pull(queue, 2.0))
     assert ledger.sent == sent
     assert not ledger.dead
+
+
+def test_a_query_that_failed_goes_on_with_its_checkpoint(
+    tracked: Tracked, tracker: TrackerProcess, scene: Scene
+) -> None:
+    """Its Python workers are killed until a task fails of it."""
+    queue, before = scene.queue(lease="2s"), failures(tracker)
+    kept = {path.name for path in tracked.checkpoint.iterdir()}
+    sent = scene.send(queue, 20)
+    scene.leave(queue, 20)
+
+    def failed() -> bool:
+        for process in tracker.family():
+            with contextlib.suppress(psutil.Error):
+                if "marq.spark.daemon" in process.cmdline():
+                    process.kill()
+        return failures(tracker) > before
+
+    assert eventually(failed, PATIENCE_S)
+    scene.settled(queue, lambda: scene.pull(queue, 2.0))
+
+    assert scene.pulled == sent
+    assert {path.name for path in tracked.checkpoint.iterdir()} == kept
+
+
+def failures(tracker: TrackerProcess) -> float:
+    return tracker.metrics()["marq_tracker_failures_total"]
 
 
 @soak

@@ -32,11 +32,31 @@ def test_a_crash_while_giving_up_leaves_the_newer_one_in_use(tmp_path: Path) -> 
     assert found.current.name == "0002"
 
 
+PROXY = "An exception was raised by the Python Proxy. Return Message: Traceback:\n"
+WORKER = f"{PROXY}org.apache.spark.SparkException: Job aborted. Lost task 0.0 in stage 8.0:\n"
+PLAN = """
+
+=== Streaming Query ===
+Identifier: tracker [id = 1, runId = 2]
+Logical Plan:
+WriteToMicroBatchDataSource ForeachBatchSink, 1, [queryName=tracker, checkpointLocation=/c/0001]
++- TransformWithStateInPySpark Folding, [STATE_STORE], FileNotFoundException
+"""
+
+
 @pytest.mark.parametrize(
     ("error", "blamed"),
     [
         ("marq.core.snapshot.StaleSnapshot", True),
         ("[KAFKA_DATA_LOSS] Some data may have been lost", True),
+        (f"{WORKER}marq.core.snapshot.StaleSnapshot: version 3{PLAN}", True),
+        (f"{WORKER}marq.errors.NotConnected: no broker answers{PLAN}", False),
+        (f"{PROXY}ValueError: checkpoint, STATE_STORE, offset log{PLAN}", False),
+        (f"{PROXY}SparkException: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error{PLAN}", True),
+        (f"Failed to read log file. [MALFORMED_LOG_FILE] Log file was malformed{PLAN}", True),
+        (f"java.io.FileNotFoundException: File file:/c/0001/state/0/0/1.zip{PLAN}", True),
+        (f"x.OffsetOutOfRangeException: Fetch position is out of range{PLAN}", True),
+        (f"Partition offset was changed from 90 to 10, some data may have been lost{PLAN}", True),
         ("Connection refused", False),
     ],
 )

@@ -3,29 +3,22 @@ says the same, from its start."""
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
-_STALE = (
-    "StaleSnapshot",
-    "data may have been lost",
-    "DATA_LOSS",
-    "KAFKA_DATA_LOSS",
-    "OffsetOutOfRange",
-    "CANNOT_LOAD_STATE_STORE",
-    "CANNOT_LOAD_CHECKPOINT",
-    "STATE_STORE",
-    "STDS_",
-    "STREAMING_STATEFUL",
-    "checkpoint",
-    "Checkpoint",
-    "offset log",
-    "MALFORMED_",
-    "FileNotFoundException",
-    "Partition offset was changed",
-    "UnsupportedLogVersion",
-    "MalformedMarker",
+_PLAN = "=== Streaming Query ==="
+"""What follows in an error is the plan, with the checkpoint's place in it, whatever went wrong."""
+# By what Spark and marq call their errors: no other word of an error says what it is.
+_CONDITION = re.compile(
+    r"\[(?:CANNOT_LOAD_STATE_STORE|CANNOT_LOAD_CHECKPOINT|STATE_STORE|STDS_|STREAMING_STATEFUL"
+    r"|KAFKA_DATA_LOSS|MALFORMED_LOG_FILE|MALFORMED_CHECKPOINT|FAILED_RENAME_TEMP_FILE)[A-Z0-9_.]*\]"
 )
+_NAME = re.compile(
+    r"(?:^|\s)(?:[\w$]+\.)*(?:StaleSnapshot|OffsetOutOfRangeException|FileNotFoundException)(?=:|\s|$)"
+)
+# The connector's own errors, that have no name.
+_SENTENCES = ("data may have been lost", "Partition offset was changed")
 
 
 class Checkpoints:
@@ -53,5 +46,11 @@ class Checkpoints:
 
 
 def blames_checkpoint(error: str) -> bool:
-    """Whether the failure is one that a new checkpoint mends."""
-    return any(sign in error for sign in _STALE)
+    """Whether the failure is one that a new checkpoint mends.
+
+    Not every error of one that is damaged is known here; the second failure in a row gives it up,
+    whatever it is.
+    """
+    said = error.partition(_PLAN)[0]
+    named = _CONDITION.search(said) or _NAME.search(said)
+    return named is not None or any(sentence in said for sentence in _SENTENCES)
