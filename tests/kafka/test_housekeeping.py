@@ -15,6 +15,7 @@ from marq.core.marker import Claim, ClaimId, Progress, Source, Step
 from marq.kafka import config, topics
 from marq.kafka.admin import Admin
 from marq.kafka.backend import Kafka
+from marq.kafka.idle_groups import IdleGroups
 from tests.e2e.kafka_fixtures import Connect, NewQueue
 from tests.e2e.kafka_process import eventually
 from tests.kafka.house import House
@@ -232,3 +233,29 @@ def test_offsets_are_not_set_while_someone_receives(
 
     assert eventually(lambda: house.admin.commit_idle(group, queue.name, [3]), 20)
     assert house.admin.committed(group, queue.name, 1) == [3]
+
+
+class MovedMeanwhile(Admin):
+    """An admin client that looks at a group's offsets just before a worker moves them."""
+
+    def __init__(self, kafka: embedded.Runtime) -> None:
+        super().__init__(config.common(kafka.bootstrap_servers, {}), 20)
+        self.before: list[int] = []
+
+    def committed(self, group: str, topic: str, partitions: int) -> list[int]:
+        found, self.before = self.before, []
+        return found or super().committed(group, topic, partitions)
+
+
+def test_offsets_that_a_worker_moved_meanwhile_are_not_set_back(
+    kafka: embedded.Runtime, house: House, new_queue: NewQueue
+) -> None:
+    queue, admin = new_queue(partitions=1), MovedMeanwhile(kafka)
+    group = names.consumer_group(queue.name)
+    queue.send_many([b"x"] * NUMBER)
+    house.admin.commit(group, queue.name, [5])
+
+    admin.before = [2]
+    IdleGroups(admin).keep(queue.name, 1)
+
+    assert house.admin.committed(group, queue.name, 1) == [5]

@@ -1,0 +1,100 @@
+"""Counts of records, made by reading them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from marq.kafka.depths import Depths, taken
+
+IDS = {"orders": b"a" * 16, "bills": b"b" * 16}
+
+
+class Message:
+    """A record as librdkafka has it; an odd one cannot be understood."""
+
+    def __init__(self, topic: str, offset: int) -> None:
+        self._topic, self._offset = topic, offset
+
+    def topic(self) -> str:
+        return self._topic
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return self._offset
+
+    def timestamp(self) -> tuple[int, int]:
+        return 2, 1_000
+
+    def key(self) -> None:
+        return None
+
+    def value(self) -> bytes:
+        return b""
+
+    def headers(self) -> None:
+        if self._topic == "odd":
+            raise SystemError("a header that is no text")
+
+
+class Log:
+    """In place of a seeker: every offset holds a record."""
+
+    def __init__(self) -> None:
+        self.read_spans: list[Any] = []
+
+    def read(self, spans: list[Any]) -> Iterator[Message]:
+        self.read_spans += spans
+        for topic, _, start, end in spans:
+            yield from (Message(topic, offset) for offset in range(start, end))
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+@pytest.fixture
+def depths(log: Log) -> Depths:
+    seeker: Any = log
+    return Depths(seeker)
+
+
+def test_an_odd_record_keeps_no_other_queue_from_being_counted(
+    depths: Depths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marq.kafka.depths.stored", fragile)
+    odd, orders = ("odd", 0), ("orders", 0)
+
+    found = depths.messages({odd: (0, 1), orders: (0, 2)})
+
+    assert len(taken(found, orders)) == 2
+    with pytest.raises(SystemError):
+        taken(found, odd)
+
+
+def fragile(message: Any) -> Any:
+    """As the record's value was made before odd headers were thought of."""
+    from marq.kafka.record import stored
+
+    message.headers()
+    return stored(message)
+
+
+def test_what_was_read_is_not_read_again_but_in_another_topic_of_the_name(
+    depths: Depths, log: Log
+) -> None:
+    depths.know(IDS)
+    depths.records(("orders", 0), 0, 5)
+    depths.know(IDS)
+    depths.records(("orders", 0), 0, 7)
+    assert log.read_spans == [("orders", 0, 0, 5), ("orders", 0, 5, 7)]
+
+    depths.know({**IDS, "orders": b"c" * 16})
+    depths.records(("orders", 0), 0, 9)
+
+    assert log.read_spans[2:] == [("orders", 0, 0, 9)]
