@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 from urllib.parse import unquote
 
+from marq import forks, lifetime
 from marq import settings as settings_module
 from marq.backend import Backend
 from marq.core import catalog, names, options
@@ -39,6 +41,11 @@ class Broker:
         self._workers: list[Worker] = []
         self._groups: list[Group] = []
         self._closed = False
+        forks.tell(self)
+
+    def forked(self) -> None:
+        """In a child nothing of it runs."""
+        self._workers, self._groups = [], []
 
     @overload
     def queue(self, name: str, *, type: type[T], **options: Any) -> Queue[T]: ...
@@ -132,13 +139,13 @@ class Broker:
     def close(self) -> None:
         """Stop what runs and let go of everything; again is harmless."""
         self._closed = True
-        for worker in self._workers:
-            worker.stop()
-        for group in self._groups:
-            group.close()
-        for queue in self._queues.values():
-            queue.close()
-        self.backend.close()
+        with contextlib.ExitStack() as last:  # each of them, even if one before it fails
+            last.callback(self.backend.close)
+            last.callback(lifetime.over, self.backend)
+            for each in (*self._queues.values(), *self._groups):
+                last.callback(each.close)
+            for worker in self._workers:
+                last.callback(worker.stop)
 
     def __enter__(self) -> Self:
         return self
@@ -170,7 +177,11 @@ def connect(url: str | None = None, **settings: Any) -> Broker:
             f"{shown!r} is no URL of a broker: use kafka://host:9092, embedded:// or memory://"
         )
     host, slash, path = rest.partition("/")
-    return Broker(opener(host, unquote(slash + path), loaded), loaded)
+    backend = opener(host, unquote(slash + path), loaded)
+    broker = Broker(backend, loaded)
+    if isinstance(backend, lifetime.Lasting):
+        lifetime.watch(broker, backend)
+    return broker
 
 
 def _memory(name: str, path: str, settings: Settings) -> Backend:
@@ -179,12 +190,24 @@ def _memory(name: str, path: str, settings: Settings) -> Backend:
         raise ConfigError("memory:// takes a name at most, like memory://shop")
     if not name:
         return Memory()
-    with _named_lock:
-        return _named.setdefault(name, Memory())
+    with _named.lock:
+        return _named.found.setdefault(name, Memory())
 
 
-_named: dict[str, Memory] = {}
-_named_lock = threading.Lock()
+class _Named:
+    """The memory brokers that have a name."""
+
+    def __init__(self) -> None:
+        self.forked()
+        forks.tell(self)
+
+    def forked(self) -> None:
+        """In a child there are none yet."""
+        self.lock = threading.Lock()
+        self.found: dict[str, Memory] = {}
+
+
+_named = _Named()
 
 
 def _kafka(servers: str, path: str, settings: Settings) -> Backend:

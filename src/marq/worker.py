@@ -9,6 +9,7 @@ import time
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from marq import forks
 from marq.backend import Backend
 from marq.errors import ConfigError
 from marq.gate import Gate
@@ -33,7 +34,13 @@ class Worker:
         gate = Gate()
         self._runners = [_runner(backend, queue, gate) for queue in queues]
         self._stopping = Stopping()
-        self._started = self._stopped = False
+        self._started = self._stopped = self._is_forked = False
+        forks.tell(self)
+
+    def forked(self) -> None:
+        """Its threads are in the parent only."""
+        self._stopped = self._is_forked = True
+        self._stopping = Stopping()
 
     def run(self, until_idle: bool = False) -> None:
         """Work until told to stop, as `wait`; then stop.
@@ -58,6 +65,10 @@ class Worker:
             self._wait(until_idle)
 
     def _wait(self, until_idle: bool) -> None:
+        if self._is_forked:
+            raise ConfigError(
+                "this worker runs in the process that this one was forked from: make another here"
+            )
         while not self._stopping.is_set() and not self._failed():
             if until_idle and self._idle() and self._idle():
                 return

@@ -39,6 +39,7 @@ def die(*_: object) -> NoReturn:
 
 def kill_flusher(backend: Kafka, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(backend.markers.clock, "tick", die)
+    backend.markers._flusher.join(PATIENCE_S)
 
 
 def kill_beats(backend: Kafka, patch: pytest.MonkeyPatch) -> None:
@@ -47,10 +48,12 @@ def kill_beats(backend: Kafka, patch: pytest.MonkeyPatch) -> None:
 
 def kill_reporter(backend: Kafka, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(backend.markers._producer, "_hear", die)
+    backend.markers._producer._poller.join(PATIENCE_S)
 
 
 def kill_sender(backend: Kafka, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(backend.sender, "_hear", die)
+    backend.sender._poller.join(PATIENCE_S)
 
 
 def kill_pump(backend: Kafka, patch: pytest.MonkeyPatch) -> None:

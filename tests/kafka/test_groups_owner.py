@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 
 import marq
 from marq.groups.names import GroupNames, group_names
 from marq.kafka.backend import Kafka
+from marq.kafka.clients import Producer
 from marq.kafka.groups.clients import Cluster
 from marq.kafka.groups.note import Note
 from marq.kafka.groups.owner import Owner

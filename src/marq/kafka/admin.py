@@ -10,7 +10,6 @@ from typing import Any, TypeVar, cast
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
-    AdminClient,
     ConfigResource,
     ResourceType,
 )
@@ -19,6 +18,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from marq.errors import ConfigError, QueueError
 from marq.kafka import config, doors
+from marq.kafka.clients import AdminClient
 from marq.kafka.group_offsets import GroupOffsets
 from marq.kafka.offsets import Offsets
 from marq.kafka.refusals import AWAY, answered, refusal, unreachable

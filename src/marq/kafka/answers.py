@@ -53,6 +53,14 @@ class Waiting:
         self.broken = self.broken or error
         self.answered()
 
+    def forked(self) -> None:
+        """This is a child of whoever waits: what is reported is reported to the parent."""
+        self._condition = threading.Condition()
+        self._waiters, self._loops = 0, {}
+        self.broken = QueueError(
+            "this process was forked from the one that knows what became of it: ask there"
+        )
+
     def wait_for(self, receipt: Waited, timeout: float | None) -> None:
         until = None if timeout is None else time.monotonic() + timeout
         with self._condition:

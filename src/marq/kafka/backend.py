@@ -6,33 +6,35 @@ import contextlib
 import random
 import secrets
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from itertools import count
+from weakref import WeakSet
 
-from confluent_kafka import Consumer
 from msgspec.structs import replace
 
+from marq import forks, lifetime
 from marq.backend import Inbox
-from marq.core import codec, header, names
+from marq.core import codec, names
 from marq.core.catalog import Catalog, QueueDefinition
-from marq.core.header import Meta
 from marq.core.marker import Action, HeldParked, Hold, ParkedRef
-from marq.core.redelivery import AHEAD_MS, STRAIGHT_MS
+from marq.core.redelivery import AHEAD_MS
 from marq.core.sending import Message
-from marq.core.stored import ANY_PARTITION, Outgoing, Stored
+from marq.core.stored import Stored
 from marq.errors import ConfigError, NotConnected, QueueError
 from marq.kafka import config, counts, dead_letters, topics
 from marq.kafka.admin import Admin
 from marq.kafka.catalog_log import CatalogLog
-from marq.kafka.clients import warm_producer
+from marq.kafka.connection import Connection
+from marq.kafka.finishing import finish, leave
 from marq.kafka.inbox import KafkaInbox
 from marq.kafka.markers import Markers
+from marq.kafka.outgoing import outgoing
 from marq.kafka.pump import Pump
 from marq.kafka.queue_end import QueueEnd
 from marq.kafka.queue_topic import QueueTopic
 from marq.kafka.reader import Reader
 from marq.kafka.sender import Sender
-from marq.kafka.stats_log import StatsReader
 from marq.message import Sent, Stats
 from marq.receipt import Receipt
 from marq.settings import Settings
@@ -47,19 +49,16 @@ class Kafka:
         self._servers = servers
         self._extra: config.Config = dict(settings.kafka)
         self._timeout_s = settings.connect_timeout / 1_000
-        self._common = config.common(servers, self._extra)
-        self.admin = Admin(self._common, self._timeout_s)
-        self._replicas = min(3, self.admin.brokers())
+        self._by_tracker = by_tracker
+        self.ends: WeakSet[QueueEnd] = WeakSet()
+        self._begin()
+        self._connected()
+        forks.tell(self)
+
+    def _begin(self) -> None:
+        """Nothing is known, sent or received yet in this process."""
         self._lock = threading.RLock()
-        self._markers_partitions = topics.lay_out(self.admin, self._replicas, by_tracker)
-        self.reader = Reader(config.reader(servers, self._extra), self.admin, self._timeout_s)
-        self._stats = StatsReader(config.reader(servers, self._extra), self._timeout_s)
-        self.catalog_log = CatalogLog(
-            Consumer(config.reader(servers, self._extra)),
-            warm_producer(config.producer(servers, self._extra, 0)),
-            servers,
-            self._timeout_s,
-        )
+        self._connection: Connection | None = None
         self._sender: Sender | None = None
         self._markers: Markers | None = None
         self._pumps: dict[str, tuple[Pump, KafkaInbox]] = {}
@@ -68,12 +67,54 @@ class Kafka:
         self._random = random.Random()
         self.failure: QueueError | None = None
 
+    def forked(self) -> None:
+        """This is a child of the process that had all this: what it had under way it goes on with;
+        here a connection is made when one is needed."""
+        if self._markers is not None:
+            self._markers.forked()
+        if self._sender is not None:
+            self._sender.forked()
+        for end in list(self.ends):
+            end.forked()
+        self._begin()
+
+    def _connected(self) -> Connection:
+        return self._connection or self._connect()
+
+    def _connect(self) -> Connection:
+        about = (self._servers, self._extra, self._timeout_s, self._by_tracker)
+        with self._lock:
+            self._connection = self._connection or Connection(*about)
+            return self._connection
+
+    @property
+    def admin(self) -> Admin:
+        return self._connected().admin
+
+    @property
+    def reader(self) -> Reader:
+        return self._connected().reader
+
+    @property
+    def catalog_log(self) -> CatalogLog:
+        return self._connected().catalog_log
+
+    @property
+    def markers_partitions(self) -> int:
+        return self._connected().markers_partitions
+
+    @property
+    def replicas(self) -> int:
+        """How many copies the cluster keeps of a record."""
+        return self._connected().replicas
+
     @property
     def sender(self) -> Sender:
         with self._lock:
             if self._sender is None:
                 settings = config.producer(self._servers, self._extra, _LINGER_MS)
                 self._sender = Sender(settings, self._fail)
+                lifetime.at_work()
             return self._sender
 
     @property
@@ -82,7 +123,8 @@ class Kafka:
             if self._markers is None:
                 settings = config.producer(self._servers, self._extra, _MARKER_LINGER_MS)
                 worker = secrets.randbits(64)
-                self._markers = Markers(settings, self._markers_partitions, worker, self._fail)
+                self._markers = Markers(settings, self.markers_partitions, worker, self._fail)
+                lifetime.at_work()
             return self._markers
 
     def _fail(self, error: QueueError) -> None:
@@ -117,7 +159,7 @@ class Kafka:
         if definition is not None and is_new:
             if (left := before.deleted_topic(name)) and topics.remove(self.admin, name, left):
                 self.admin.forget_group(names.consumer_group(name))
-            topics.create_queue(self.admin, name, definition.partitions, self._replicas)
+            topics.create_queue(self.admin, name, definition.partitions, self.replicas)
             # What was parked for an earlier queue of this name is not for this one.
             definition = replace(definition, purged=self._ends(names.DELAYED))
         won = self.catalog_log.append(before.change(name, definition, topic_id))
@@ -138,7 +180,7 @@ class Kafka:
 
     def _ends(self, topic: str, partitions: int = 0) -> dict[str, int]:
         """By topic:partition, where the log ends now."""
-        found = self.admin.ends(topic, partitions or self._markers_partitions)
+        found = self.admin.ends(topic, partitions or self.markers_partitions)
         return {f"{topic}:{number}": end for number, end in enumerate(found)}
 
     # Sending.
@@ -146,25 +188,10 @@ class Kafka:
     def send(self, queue: str, message: Message) -> Receipt[Sent]:
         if message.plain:
             return self.sender.send_plain(queue, message.value, message.key)
-        return self._send_with_header(queue, message)
+        return self.sender.send(outgoing(queue, message, self.now_ms))
 
     def send_bytes(self, queue: str, value: bytes) -> Receipt[Sent]:
         return (self._sender or self.sender).send_plain(queue, value, None)
-
-    def _send_with_header(self, queue: str, message: Message) -> Receipt[Sent]:
-        meta = Meta(
-            message_id=message.message_id,
-            delay_ms=message.delay_ms,
-            due_ms=message.due_ms,
-            ttl_ms=message.ttl_ms,
-        )
-        wait_ms = message.delay_ms or max(0, message.due_ms - self.now_ms())
-        topic = queue
-        if wait_ms >= STRAIGHT_MS:
-            topic, meta = names.DELAYED, replace(meta, queue=queue, ahead_ms=AHEAD_MS)
-        headers = header.join(meta, message.headers)
-        outgoing = Outgoing(topic, ANY_PARTITION, message.key, message.value, headers)
-        return self.sender.send(outgoing)
 
     def cancel(self, sent: Sent) -> bool:
         """Judged as the fold judges it: by when the log took the cancel."""
@@ -184,7 +211,9 @@ class Kafka:
     # Receiving.
 
     def inbox(self, queue: str) -> Inbox:
-        return QueueEnd(self, queue)
+        end = QueueEnd(self, queue)
+        self.ends.add(end)
+        return end
 
     def pump(self, queue: str) -> tuple[Pump, KafkaInbox]:
         """The process's one consumer of the queue, started on first use."""
@@ -209,7 +238,7 @@ class Kafka:
             self._random.random,
         )
         settings = config.group_consumer(self._servers, names.consumer_group(queue), self._extra)
-        topic = QueueTopic(queue, self.admin, self.reader, self._markers_partitions)
+        topic = QueueTopic(queue, self.admin, self.reader, self.markers_partitions)
         pump = Pump(topic, settings, markers, inbox, self.sequence)
         pump.start()
         return pump, inbox
@@ -240,19 +269,29 @@ class Kafka:
     def stats(self, queue: str) -> Stats:
         """What the tracker wrote last; where none ever ran, from a look at the logs."""
         self.definition(queue)
-        return self._stats.read(queue) or counts.stats(self, queue)
+        return self._connected().stats.read(queue) or counts.stats(self, queue)
 
     def counted(self, queue: str) -> Stats:
         """The counts of this very moment, from a look at the logs."""
         return counts.stats(self, queue)
 
-    @property
-    def markers_partitions(self) -> int:
-        return self._markers_partitions
+    # At the end.
+
+    def finish(self, timeout_s: float) -> str:
+        """Make durable what was sent and settled; what is not in time, in words."""
+        until = time.monotonic() + timeout_s
+        left = finish(self._sender, self._markers, until)
+        leave([pump for pump, _ in self._pumps.values()], until)
+        return left
+
+    def in_hands(self) -> bool:
+        """Whether someone may still settle what was handed out."""
+        return self._markers is not None and self._markers.in_hands()
 
     def close(self) -> None:
         with contextlib.ExitStack() as last:  # each of them, even if one before it fails
-            last.callback(self._stats.close)
+            if self._connection is not None:
+                last.callback(self._connection.close)
             if self._sender is not None:
                 last.callback(self._sender.close)
             if self._markers is not None:

@@ -7,14 +7,14 @@ import threading
 import time
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from marq.core import catalog_snapshot, names
 from marq.core.catalog import Catalog, Entry, NotAnEntry, encode
 from marq.core.catalog_reader import CatalogReader, Taken
 from marq.core.catalog_snapshot import Whole
 from marq.errors import NotConnected, QueueError
-from marq.kafka.clients import take
+from marq.kafka.clients import Consumer, Producer, take
 from marq.kafka.refusals import DENIED, patiently, refusal, unreachable
 
 log = logging.getLogger("marq.kafka")
@@ -193,3 +193,7 @@ class CatalogLog:
             return
         if offset == self._own:
             self._own_won = won
+
+    def close(self) -> None:
+        with self._lock:
+            self._reader.close()

@@ -1,14 +1,46 @@
-"""Makes librdkafka's clients ready to use."""
+"""Makes librdkafka's clients, and makes them ready to use. All of them are made here: in a child of
+the process they must neither be used nor destroyed, for the threads they wait for are not there."""
 
 from __future__ import annotations
 
 import contextlib
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaException, Producer
+import confluent_kafka
+from confluent_kafka import KafkaException, admin
 
+from marq import forks
 from marq.core import names
 from marq.kafka.config import Config
+
+
+class Consumer(confluent_kafka.Consumer):
+    """librdkafka's consumer."""
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, settings: Config) -> None:
+        super().__init__(settings)
+        forks.keep(self)
+
+
+class Producer(confluent_kafka.Producer):
+    """librdkafka's producer."""
+
+    __slots__ = ("__weakref__",)
+
+    def __init__(self, settings: Config) -> None:
+        super().__init__(settings)
+        forks.keep(self)
+
+
+class AdminClient(admin.AdminClient):
+    """librdkafka's admin client."""
+
+    def __init__(self, settings: Config) -> None:
+        super().__init__(settings)
+        forks.keep(self)
+
 
 T = TypeVar("T", Consumer, Producer)
 _WARM_S = 5.0

@@ -9,6 +9,8 @@ from collections.abc import Callable, Hashable
 
 WINDOW_S = 60.0
 FIRST_S = 5.0
+FORKED_MS = 1 << 63
+"""Later than the end of any lease."""
 """How long whoever asks first waits for the first sample."""
 
 
@@ -60,6 +62,13 @@ class BrokerClock:
                 samples.popleft()
             if not samples:
                 del self._samples[place]
+
+    def forked(self) -> None:
+        """In a child of this process every lease is over: whose it is, is known to the parent."""
+        self._sampled = threading.Event()
+        self._sampled.set()
+        self._ahead_ms = float(FORKED_MS)
+        self.recent_ms = FORKED_MS
 
     def tick(self) -> None:
         """Bring `recent_ms` up to date; called every tenth of a second at least."""

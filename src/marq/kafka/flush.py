@@ -18,11 +18,11 @@ log = logging.getLogger("marq.kafka")
 class Reply:
     """What whoever settled messages is told, once each record that says so is heard of."""
 
-    __slots__ = ("_count", "_error", "_handout", "_in_time", "_receipt", "waits")
+    __slots__ = ("_error", "_handout", "_in_time", "_receipt", "count", "waits")
 
     def __init__(self, handout: Handout, count: int, receipt: Answer[None]) -> None:
         self._handout = handout
-        self._count = count
+        self.count = count
         """Messages that leave the handout with it."""
         self._receipt = receipt
         self._in_time = True
@@ -39,8 +39,8 @@ class Reply:
             self.waits -= 1
             if self.waits:
                 return
-            handout.leave(self._count)
-            handout.claim.leave(self._count)
+            handout.leave(self.count)
+            handout.claim.leave(self.count)
         if self._error is not None:
             self._receipt.fail(self._error)
         elif self._in_time:
@@ -98,6 +98,12 @@ class Said(NamedTuple):
                 log.exception("a report was not heard")
                 if item.reply is not None:
                     item.reply.fail(unheard)
+
+
+def settled(said: list[Said]) -> int:
+    """How many messages these settle."""
+    replies = {item.reply for each in said for item in each.items if item.reply is not None}
+    return sum(reply.count for reply in replies)
 
 
 def marker(said: list[Said]) -> Progress | Hold:

@@ -7,15 +7,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from confluent_kafka import (
-    Consumer,
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
 
 from marq.errors import NotConnected
+from marq.kafka.clients import AdminClient, Consumer
 from marq.kafka.config import Config
 from marq.kafka.refusals import LEADERLESS, answered, refusal
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from marq.core import bits
 from marq.core.marker import Begun, Held
-from marq.errors import LeaseLost
+from marq.errors import DeliveryError, LeaseLost
 from marq.kafka.answers import Answer
+from marq.kafka.clock import FORKED_MS
 from marq.kafka.live import LiveClaim
 
 if TYPE_CHECKING:
@@ -134,6 +135,11 @@ class Handout:
         self.last = receipt or Answer(self.lane.waiting)
         return ended, held, leaving, self.last
 
+    @property
+    def unwritten(self) -> int:
+        """Messages that are settled, of which nothing is written yet."""
+        return len(self.ended) - self.taken + len(self.held)
+
     def start(self, lease_ms: int, ahead_ms: int, kept_alive: bool) -> None:
         """Start the lease; the lane's lock is held."""
         self.lease_ms, self.ahead_ms, self.kept_alive = lease_ms, ahead_ms, kept_alive
@@ -245,7 +251,13 @@ class Handout:
         self.told = True
         return Begun(indexes, self.lease_ms, self.attempt, self.kept_alive, self.ahead_ms)
 
-    def lost(self, message_id: str) -> LeaseLost:
+    def lost(self, message_id: str) -> DeliveryError:
+        if self.clock.recent_ms == FORKED_MS:
+            return DeliveryError(
+                f"message {message_id} was handed to the process that this one was forked from: "
+                f"only that one can settle it",
+                message_id=message_id,
+            )
         return LeaseLost(
             f"the lease on message {message_id} is over: it may be delivered again",
             message_id=message_id,

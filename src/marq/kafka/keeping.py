@@ -36,7 +36,8 @@ TRIM_EVERY_S = 10.0
 class Cluster(Protocol):
     """What is kept."""
 
-    admin: Admin
+    @property
+    def admin(self) -> Admin: ...
 
     def catalog(self) -> Catalog:
         """The catalog, read to its end now."""

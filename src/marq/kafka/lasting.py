@@ -8,11 +8,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
 from marq import threads
 from marq.errors import QueueError
-from marq.kafka.clients import warm_producer
+from marq.kafka.clients import Producer, warm_producer
 
 log = logging.getLogger("marq.kafka")
 

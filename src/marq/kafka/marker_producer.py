@@ -51,7 +51,7 @@ Report = Callable[[Taken | None], None]
 class Record:
     """A record of the markers log, until its outcome is known."""
 
-    __slots__ = ("again", "first_ms", "partition", "report", "too_large", "value")
+    __slots__ = ("again", "first_ms", "partition", "report", "settles", "too_large", "value")
 
     def __init__(
         self,
@@ -69,6 +69,8 @@ class Record:
         """Sent until its outcome is known."""
         self.too_large = too_large
         """Called in place of the report where the broker refuses it for its size."""
+        self.settles: Callable[[], int] = int
+        """How many messages it settles; asked only where that is to be told."""
         self.first_ms: int | None = None
         """When it was sent first; None: not yet."""
 
@@ -181,6 +183,11 @@ class MarkerProducer(LastingProducer):
             if self.failure is not None:
                 raise self.failure
             return done
+
+    def unwritten(self) -> int:
+        """Messages that are settled by records whose outcome is not known."""
+        with self._reported:
+            return sum(record.settles() for record in self._open)
 
     def close(self) -> None:
         self._stop()

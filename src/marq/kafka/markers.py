@@ -16,7 +16,7 @@ from marq.errors import QueueError
 from marq.kafka.answers import Answer, Waiting
 from marq.kafka.clock import BrokerClock
 from marq.kafka.config import PUMP_LEASE_MS
-from marq.kafka.flush import Batch, Said, marker
+from marq.kafka.flush import Batch, Said, marker, settled
 from marq.kafka.handout import Handout
 from marq.kafka.lane import Lane
 from marq.kafka.live import LiveClaim
@@ -159,7 +159,9 @@ class Markers:
         def too_large() -> None:
             self._say_in_parts(lane, said, QueueError("no broker takes a record of its size"))
 
-        self._producer.write(Record(lane.partition, value, reported, too_large=too_large))
+        record = Record(lane.partition, value, reported, too_large=too_large)
+        record.settles = lambda: settled(said)
+        self._producer.write(record)
 
     def _say_in_parts(self, lane: Lane, said: list[Said], error: Exception | None) -> None:
         """Write them in two records, and so on; what cannot be written alone is told so."""
@@ -218,6 +220,21 @@ class Markers:
         self.failure = self.failure or error
         self.waiting.break_off(error)
         self._failed(error)
+
+    def forked(self) -> None:
+        """This is a child: what was handed out is the parent's to settle."""
+        self.clock.forked()
+        self.waiting.forked()
+
+    def unwritten(self) -> int:
+        """Messages that were settled here, of which the log is not known to know."""
+        waiting = [handout for lane in self.lanes for handout in list(lane.dirty)]
+        return sum(handout.unwritten for handout in waiting) + self._producer.unwritten()
+
+    def in_hands(self) -> bool:
+        """Whether there is anything that may still be settled here."""
+        claims = [live for lane in self.lanes for live in list(lane.claims.values())]
+        return any(live.left > live.unbegun for live in claims)
 
     def flush(self, timeout_s: float | None) -> bool:
         """Write what has gathered and wait for the log; False if it did not answer in time."""

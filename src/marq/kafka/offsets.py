@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
+from marq.kafka.clients import AdminClient
 from marq.kafka.refusals import AWAY, LEADERLESS, refusal, unreachable
 
 _METADATA_S = 5.0

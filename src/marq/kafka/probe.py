@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import NewTopic
+
+from marq.kafka.clients import AdminClient, Producer
 
 TOPIC = "marq.probe"
 _PATIENCE = 5.0

@@ -22,7 +22,7 @@ import time
 from itertools import count
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from marq import threads
 from marq.core import claimed
@@ -99,14 +99,14 @@ class Pump:
         """Wait until the group has given us partitions, or said that there are none left."""
         return self._joined.wait(timeout_s)
 
-    def stop(self) -> None:
+    def stop(self, timeout_s: float | None = None) -> None:
         """Give back what is not begun and leave the group; again is harmless."""
         self._stopping = True
         self._answered.set()
         with self._inbox.changed:
             self._inbox.changed.notify_all()
         if self._thread.ident and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._thread.join(timeout_s)
 
     def _run(self) -> None:
         try:
@@ -172,20 +172,20 @@ class Pump:
             reading, self._reading = self._reading, None
             reading.consumer.close()
 
-    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _assigned(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         for place in partitions:
             self._uncommitted.assign(place.partition)
         assert self._reading is not None
         self._reading.assign(partitions)
         self._joined.set()
 
-    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _revoked(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         numbers = [place.partition for place in partitions]
         self._settle_pending(numbers)
         self._drop(numbers)
         consumer.incremental_unassign(partitions)
 
-    def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def _lost(self, consumer: Any, partitions: list[TopicPartition]) -> None:
         self._drop([place.partition for place in partitions])
         consumer.incremental_unassign(partitions)
 

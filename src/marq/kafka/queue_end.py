@@ -57,6 +57,10 @@ class QueueEnd:
             if pump.wait_until_joined(self._pumps.connect_timeout_s):
                 inbox.wait_for_first(_FIRST_S)
 
+    def forked(self) -> None:
+        """What it had is the parent's."""
+        self._inbox = None
+
     def suspects(self) -> int:
         return self._inbox.suspects() if self._inbox is not None else 0
 

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from marq.core import hold_log
 from marq.core.fold import Record, fold
 from marq.core.state import State
 from marq.kafka.admin import Admin
-from marq.kafka.clients import take
+from marq.kafka.clients import Consumer, take
 from marq.kafka.config import Config
 from marq.kafka.record import headers
 from marq.kafka.refusals import AWAY, LEADERLESS, refusal, unreachable

@@ -6,10 +6,10 @@ import contextlib
 import logging
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from marq.errors import ConfigError, NotConnected
-from marq.kafka.clients import take
+from marq.kafka.clients import Consumer, take
 from marq.kafka.queue_topic import QueueTopic
 
 log = logging.getLogger("marq.kafka")

@@ -142,6 +142,14 @@ class Sender(LastingProducer):
         self._waiting.break_off(self.failure)
         self._failed(self.failure)
 
+    def forked(self) -> None:
+        """This is a child: what was sent is the parent's to hear of."""
+        self._waiting.forked()
+
+    def unsent(self) -> int:
+        """Messages of which the log is not known to know."""
+        return len(self._producer)
+
     def close(self) -> None:
         """Send what is left, as long as that takes seconds, and stop."""
         if not self._closing:

@@ -17,7 +17,6 @@ from typing import Annotated, Any
 import msgspec
 from confluent_kafka import (
     OFFSET_BEGINNING,
-    Consumer,
     KafkaError,
     KafkaException,
     TopicPartition,
@@ -26,7 +25,7 @@ from msgspec import Meta
 
 from marq.core import names
 from marq.errors import ConfigError
-from marq.kafka.clients import take
+from marq.kafka.clients import Consumer, take
 from marq.kafka.config import Config
 from marq.kafka.refusals import DENIED, refusal
 from marq.kafka.renewed import RenewedProducer

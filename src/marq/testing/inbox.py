@@ -62,6 +62,5 @@ class MemoryInbox:
         return max(0.001, (at_ms - memory.clock.now_ms()) / 1_000)
 
     def close(self) -> None:
-        with self._memory.changed:
-            self._closed = True
-            self._memory.changed.notify_all()
+        self._closed = True
+        self._memory.close()

@@ -10,6 +10,7 @@ from random import Random
 
 from msgspec.structs import replace
 
+from marq import forks
 from marq.backend import Inbox
 from marq.core import catalog, claimed, header, names, redelivery
 from marq.core.catalog import Catalog, QueueDefinition
@@ -43,6 +44,11 @@ class Memory:
         self._sequence = count(1)
         self._turn = count()
         self.clock.moved = self._time_moved
+        forks.tell(self)
+
+    def forked(self) -> None:
+        """A child has a copy of all of it, which nobody else would ever see."""
+        self.changed = _Elsewhere()
 
     @contextmanager
     def caught_up(self) -> Iterator[None]:
@@ -259,12 +265,22 @@ class Memory:
                 group.forget()
 
     def close(self) -> None:
-        with self.changed:
-            self.changed.notify_all()
+        if not isinstance(self.changed, _Elsewhere):
+            with self.changed:
+                self.changed.notify_all()
 
     def _time_moved(self) -> None:
         with self.caught_up():
             pass
+
+
+class _Elsewhere(threading.Condition):
+    """In the place of the lock where the broker is another process's."""
+
+    def __enter__(self) -> bool:
+        raise ConfigError(
+            "this memory:// broker is of the process that this one was forked from: connect here"
+        )
 
 
 def _sent(stored: Stored) -> Sent:

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from marq.errors import ConfigError, NotConnected
-from marq.kafka.clients import take, warm
+from marq.kafka.clients import Consumer, take, warm
 from marq.kafka.config import Config
 
 _QUIET_S = 10.0

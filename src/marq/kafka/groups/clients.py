@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, Producer
-
 from marq.groups.names import GroupNames
 from marq.kafka import config
 from marq.kafka.admin import Admin
-from marq.kafka.clients import warm
+from marq.kafka.clients import Consumer, Producer, warm
 
 Settings = dict[str, Any]
 TRANSACTION_MS = 5_000

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 
 from marq.core import names as core_names
 from marq.core.stored import Outgoing, Stored
@@ -14,6 +14,7 @@ from marq.errors import QueueError
 from marq.groups import routing
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames
+from marq.kafka.clients import Producer
 from marq.kafka.groups import transactions
 from marq.kafka.groups.clients import LARGEST, Cluster
 from marq.kafka.groups.transactions import Candidates, Superseded, Transactions

@@ -6,11 +6,11 @@ import queue
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from marq import threads
 from marq.errors import QueueError
-from marq.kafka.clients import take
+from marq.kafka.clients import Consumer, take
 from marq.kafka.groups.tenure import Tenure
 
 _BATCH = 2_000

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
-from marq import threads
+from marq import forks, threads
 from marq.errors import ConfigError, QueueError
 from marq.groups import moves
 from marq.groups.moves import Action, Event, Why
@@ -54,7 +54,16 @@ class Instance:
         self._error: BaseException | None = None
         self._over = threading.Event()
         self._changed = threading.Condition()
+        forks.tell(self)
         self._thread = threads.start(self._run, f"marq-group-{member}", self._died)
+
+    def forked(self) -> None:
+        """In a child nothing of it runs, and nothing of it ends."""
+        self._error = ConfigError(
+            "this instance runs in the process that this one was forked from: start another here"
+        )
+        self._changed, self._over = threading.Condition(), threading.Event()
+        self._over.set()
 
     @property
     def is_active(self) -> bool:

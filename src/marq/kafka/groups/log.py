@@ -6,7 +6,7 @@ import logging
 import time
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from marq.errors import NotConnected, QueueError
 from marq.groups import records
@@ -14,6 +14,7 @@ from marq.groups.names import GroupNames
 from marq.groups.records import Hold, Lease, Record
 from marq.groups.table import EMPTY, Table, fold
 from marq.groups.watch import Watch
+from marq.kafka.clients import Consumer, Producer
 from marq.kafka.groups.clients import Cluster
 from marq.kafka.refusals import patiently, refusal, unreachable
 

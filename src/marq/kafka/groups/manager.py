@@ -34,7 +34,7 @@ class Manager:
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
         self.cluster = Cluster(
-            kafka._servers, kafka._extra, kafka.admin, kafka._replicas, kafka._timeout_s
+            kafka._servers, kafka._extra, kafka.admin, kafka.replicas, kafka._timeout_s
         )
         self.registry = Registry(kafka.catalog_log, kafka.admin)
 

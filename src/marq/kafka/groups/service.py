@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
+from marq import forks
 from marq.core import redelivery
 from marq.core.header import Past
 from marq.core.redelivery import Context
@@ -29,15 +31,44 @@ class Service:
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
-        self._manager = Manager(kafka)
-        self.brokers = self._manager.cluster.replicas
-        """How many keep a copy of each record."""
+        self._begin()
+        forks.tell(self)
+
+    def _begin(self) -> None:
+        self._found: Manager | None = None
         self._routers: dict[GroupNames, Router] = {}
         self._lock = threading.Lock()
-        self.all = self._manager.all
-        self.look = self._manager.look
-        self.step_down = self._manager.step_down
-        self.change = self._manager.change
+
+    def forked(self) -> None:
+        """In a child nothing of it runs: a connection is made when one is needed."""
+        self._begin()
+
+    @property
+    def _manager(self) -> Manager:
+        if self._found is None:
+            self._found = Manager(self._kafka)
+        return self._found
+
+    @property
+    def brokers(self) -> int:
+        """How many keep a copy of each record."""
+        return self._manager.cluster.replicas
+
+    def all(self) -> list[GroupNames]:
+        """The groups there are."""
+        return self._manager.all()
+
+    def look(self, names: GroupNames) -> tuple[Table, dict[str, str]]:
+        """The table, and the active instance of each member."""
+        return self._manager.look(names)
+
+    def step_down(self, names: GroupNames, member: str) -> bool:
+        """Have another instance of the member take over; False: none was active."""
+        return self._manager.step_down(names, member)
+
+    def change(self, names: GroupNames, how: Callable[[GroupConfig], GroupConfig]) -> GroupConfig:
+        """Change the membership."""
+        return self._manager.change(names, how)
 
     def find(self, names: GroupNames) -> GroupConfig | None:
         """The group's config; None if there is no such group."""

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from marq.core.stored import Outgoing
 from marq.errors import QueueError
+from marq.kafka.clients import Producer
 
 _CALL_S = 5.0
 _PATIENCE_S = 15.0

@@ -1,0 +1,35 @@
+"""The last look at what was written: nobody asks for it any more."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from marq.kafka.markers import Markers
+from marq.kafka.pump import Pump
+from marq.kafka.sender import Sender
+
+
+def finish(sender: Sender | None, markers: Markers | None, until: float) -> str:
+    """Make durable what was sent and settled; what is not in (monotonic) time, in words."""
+    with contextlib.suppress(Exception):  # what is not written is counted below
+        if markers is not None:
+            markers.flush_now()  # while messages are on their way
+    for each in (sender, markers):
+        with contextlib.suppress(Exception):
+            if each is not None:
+                each.flush(max(0.0, until - time.monotonic()))
+    words = []
+    if sender is not None and (sends := sender.unsent()):
+        words.append(f"{sends} sent messages")
+    if markers is not None and (settled := markers.unwritten()):
+        words.append(f"{settled} acks, retries or rejects: those messages come again")
+    return " and ".join(words)
+
+
+def leave(pumps: list[Pump], until: float) -> None:
+    """Leave the groups, in the time that is left: others need not find out that we are gone."""
+    for pump in pumps:
+        pump.stop(0)
+    for pump in pumps:
+        pump.stop(max(0.0, until - time.monotonic()))
