@@ -142,8 +142,10 @@ class Broker:
         with contextlib.ExitStack() as last:  # each of them, even if one before it fails
             last.callback(self.backend.close)
             last.callback(lifetime.over, self.backend)
-            for each in (*self._queues.values(), *self._groups):
-                last.callback(each.close)
+            for queue in self._queues.values():
+                last.callback(queue.close)
+            for group in self._groups:
+                last.callback(group.close)
             for worker in self._workers:
                 last.callback(worker.stop)
 

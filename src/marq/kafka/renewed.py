@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 
-from marq.kafka.clients import warm_producer
+from marq.kafka.clients import Producer, warm_producer
 from marq.kafka.config import Config
 
 log = logging.getLogger("marq.kafka")
