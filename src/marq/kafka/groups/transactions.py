@@ -10,8 +10,9 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from marq.core.stored import Outgoing
-from marq.errors import QueueError
+from marq.errors import ConfigError, QueueError
 from marq.kafka.clients import Producer
+from marq.kafka.refusals import DENIED
 
 _CALL_S = 5.0
 _PATIENCE_S = 15.0
@@ -95,6 +96,15 @@ def _call(call: Callable[[], Any]) -> None:
             raise Superseded(str(error)) from None
 
 
+def _refuse_if_denied(error: KafkaError) -> None:
+    """A right that is missing does not come by itself: whoever waits is told."""
+    if error.code() in (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, *DENIED):
+        raise ConfigError(
+            f"the cluster refuses the rights to write transactions: {error.str()}. An ordered "
+            f"group needs WRITE on the transactional ids that begin with its name, marq.group.…"
+        )
+
+
 class Candidates:
     """Two warm producers with a member's transactional id, to take over fast."""
 
@@ -107,7 +117,8 @@ class Candidates:
             self._warm.append(self._make())
 
     def init(self) -> Producer | None:
-        """A producer that has fenced all others; None if no coordinator answers.
+        """A producer that has fenced all others; None if no coordinator answers, `ConfigError` if
+        it may not be.
 
         The first try mostly fails at once while the coordinator aborts what hangs, and would wait
         half a second to ask again. It must be dropped before the second, or it fences that.
@@ -118,8 +129,9 @@ class Candidates:
             try:
                 producer.init_transactions(0.03 if self._warm else _PATIENCE_S)
                 return producer
-            except KafkaException:
+            except KafkaException as error:
                 discard(producer)
+                _refuse_if_denied(error.args[0])
         return None
 
     def drop(self) -> None:
