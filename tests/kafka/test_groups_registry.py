@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 import marq
 from marq.core.catalog import Catalog
-from marq.errors import ConfigError
+from marq.errors import ConfigError, NotConnected
 from marq.groups.names import GroupNames
 from marq.kafka.backend import Kafka
 from marq.kafka.groups import keeping
@@ -139,6 +139,25 @@ def test_the_tracker_removes_what_is_left_of_a_deleted_queue_s_groups(
 
     assert eventually(lambda: not left(backend, names), 20)
     assert not backend.catalog().knows_group(*names)
+
+
+def test_a_leftover_that_cannot_be_removed_keeps_no_other_from_it(
+    broker: marq.Broker, backend: Kafka, tracker: GroupKeeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = GroupNames("left", "a"), GroupNames("left", "b")
+    asked: list[GroupNames] = []
+
+    def refuse(names: GroupNames) -> None:
+        asked.append(names)
+        raise NotConnected("not now")
+
+    monkeypatch.setattr(tracker._manager, "delete", refuse)
+    monkeypatch.setattr(tracker._registry, "seen", lambda: set())
+    monkeypatch.setattr(tracker._registry, "without_topics", lambda catalog: {one, other})
+
+    tracker.keep(0)
+
+    assert {one, other} <= set(asked)
 
 
 def test_the_tracker_records_groups_of_earlier_releases_and_forgets_those_they_delete(

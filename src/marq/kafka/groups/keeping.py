@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING
 
+from marq.errors import QueueError
 from marq.groups.names import GroupNames
 from marq.kafka.groups.manager import Manager
 
 if TYPE_CHECKING:
     from marq.kafka.backend import Kafka
+
+log = logging.getLogger("marq.tracker")
 
 LEFT_S = 60.0
 """How long a leftover must have been one, or a group without its control log: an earlier release
@@ -47,4 +51,12 @@ class GroupKeeping:
         self._since = {each: self._since.get(each, now) for each in found}
         for (names, _), since in self._since.items():
             if now >= since + LEFT_S:
-                self._manager.delete(names)
+                self._clear(names)
+
+    def _clear(self, names: GroupNames) -> None:
+        """One that cannot be removed now keeps no other from it."""
+        try:
+            self._manager.delete(names)
+        except QueueError as error:
+            about = {"queue": names.queue, "group": names.group, "error": str(error)}
+            log.info("what is left of a group stays for now", extra=about)
