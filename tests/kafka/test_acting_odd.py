@@ -18,6 +18,7 @@ from marq.core.marker import Action, Claim, ClaimId, EndedRuns, Marker, Restate,
 from marq.core.overdue import Overdue
 from marq.core.state import State
 from marq.core.stored import Outgoing
+from marq.kafka.act import perform
 from marq.kafka.act.perform import Act
 from marq.kafka.act.report import Report
 from marq.kafka.act.tools import Tools
@@ -140,6 +141,22 @@ def test_an_event_that_cannot_even_be_read_is_put_off_and_the_others_come_back(
     assert scene.open_offsets() == [2]
     again = scene.state()
     assert batch.conclude(again, again.next_offset, caught_up=True).next_lapse_ms > report.clock_ms
+
+
+def test_no_event_is_looked_for_for_long_and_what_fails_with_it_is_tried_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(perform, "PATIENCE_S", 0.0)
+    for number in range(4):
+        scene.queue.send(b"%d" % number)
+    scene.claim(4)
+    made = scene.lapsed()
+    odd = [replace(each, offset=1 << 64) if each.offset == 2 else each for each in made.overdue]
+
+    report = scene.act(replace(made, overdue=odd))
+
+    assert report.put_off == report.failed == 4
+    assert scene.open_offsets() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("partition", [0, 7])

@@ -94,9 +94,13 @@ def understood(events: Iterable[Event], catalog: Catalog) -> tuple[list[Event], 
     known: list[Event] = []
     newer: list[Event] = []
     for event in events:
-        topic = event.queue if isinstance(event, Due) else event.source.queue
-        (newer if catalog.is_newer(topic) else known).append(event)
+        (newer if catalog.is_newer(queue_of(event)) else known).append(event)
     return known, newer
+
+
+def queue_of(event: Event) -> str:
+    """Whose message it is about."""
+    return event.queue if isinstance(event, Due) else event.source.queue
 
 
 def _names(event: Event) -> Iterable[Name]:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from marq.core import names, redelivery
+from marq.core.act import queue_of
 from marq.core.catalog import Catalog
 from marq.core.overdue import Due, Event
 from marq.core.redelivery import Context, Fate, Outcome
@@ -84,10 +85,8 @@ class Deciding:
         return redelivery.resolve(event, stored, context)
 
     def _context(self, event: Event, stored: Stored | None) -> Context:
-        if isinstance(event, Due):
-            queue = (stored and stored.meta().queue) or event.queue
-        else:
-            queue = event.source.queue
+        said = stored.meta().queue if stored and isinstance(event, Due) else ""
+        queue = said or queue_of(event)
         return Context(queue, self._catalog.of_topic(queue), self._clock_ms, self._jitter())
 
     def _placed(self, outcome: Outcome) -> Outcome:
@@ -103,7 +102,7 @@ class Deciding:
     def _unread(self, event: Event, stored: Stored | None, why: str) -> Outcome | None:
         """A dead letter of which nothing was looked at; None: not even that can be made."""
         try:
-            queue = event.queue if isinstance(event, Due) else event.source.queue
+            queue = queue_of(event)
             definition = self._catalog.of_topic(queue)
             if stored is None:
                 return None

@@ -14,6 +14,7 @@ drops, it answers with a hold: one bad entry never stops a partition.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection
 from functools import partial
 
@@ -45,6 +46,8 @@ to catch up, so nothing is acted on until then."""
 TRIES = 3
 SOON_MS, LATER_MS = 1_000, 60_000
 """How long is put off what cannot be looked at now, and what no broker takes."""
+PATIENCE_S = 30.0
+"""How long an event that ends an act is looked for."""
 _NO_EVENT_S = (Superseded, NotConnected, UnknownMarkerVersion)
 """Errors that are no single event's: another tracker, no broker, a log for a newer marq."""
 
@@ -83,7 +86,8 @@ class Act:
             except _NO_EVENT_S:
                 raise
             except Exception as error:
-                self._one_by_one(events, error)
+                by_queue = sorted(events, key=act.queue_of)
+                self._one_by_one(by_queue, error, time.monotonic() + PATIENCE_S)
         self._report.failed += self._deciding.failed
         return self._report
 
@@ -95,14 +99,23 @@ class Act:
                 if not left:
                     raise
 
-    def _one_by_one(self, events: list[Event], error: Exception) -> None:
+    def _one_by_one(self, events: list[Event], error: Exception, until: float) -> None:
         """Find the event that the error comes from, by halves, and put it off: whatever it is made
-        of, the others are performed. What was done before the error is found in the log."""
+        of, the others are performed. What was done before the error is found in the log.
+
+        Where that takes too long, all of a part that fails are put off; events of one queue are
+        together, so that these are mostly its own.
+        """
         if not events:
             raise error
-        if len(events) == 1:
-            log.warning("put off, for it cannot be performed: %s", events[0], exc_info=error)
-            self._report.failed += 1
+        if len(events) == 1 or time.monotonic() > until:
+            log.warning(
+                "put off %d, for they cannot be performed: %s ...",
+                len(events),
+                events[0],
+                exc_info=error,
+            )
+            self._report.failed += len(events)
             return self._opened(partial(self._put_off, events=events, after_ms=LATER_MS))
         middle = len(events) // 2
         for half in (events[:middle], events[middle:]):
@@ -111,7 +124,7 @@ class Act:
             except _NO_EVENT_S:
                 raise
             except Exception as its:
-                self._one_by_one(half, its)
+                self._one_by_one(half, its, until)
 
     def _once(self, events: list[Event]) -> None:
         self._opened(partial(self._act, events=events))
