@@ -255,8 +255,6 @@ class Kafka:
     def connect_timeout_s(self) -> float:
         return self._timeout_s
 
-    # What needs a look at the logs.
-
     def peek(self, topic: str, limit: int) -> list[Stored]:
         return counts.peek(self, topic, limit)
 
@@ -275,8 +273,6 @@ class Kafka:
         """The counts of this very moment, from a look at the logs."""
         return counts.stats(self, queue)
 
-    # At the end.
-
     def finish(self, timeout_s: float) -> str:
         """Make durable what was sent and settled; what is not in time, in words."""
         until = time.monotonic() + timeout_s
@@ -290,11 +286,15 @@ class Kafka:
 
     def close(self) -> None:
         with contextlib.ExitStack() as last:  # each of them, even if one before it fails
-            if self._connection is not None:
-                last.callback(self._connection.close)
+            last.callback(self._disconnect)
             if self._sender is not None:
                 last.callback(self._sender.close)
             if self._markers is not None:
                 last.callback(self._markers.close)
             for queue in list(self._pumps):
                 last.callback(self.close_pump, queue)
+
+    def _disconnect(self) -> None:
+        found, self._connection = self._connection, None
+        if found is not None:
+            found.close()

@@ -6,7 +6,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn, cast
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -76,6 +76,27 @@ class LastingProducer:
     def _stop(self) -> None:
         self._closing = True
         self._poller.join()
+        # Its threads and connections go now, not when cycles of references are collected.
+        self._producer = cast(Producer, _Closed())
+        self._replaced.clear()
+
+
+class _Closed:
+    """In the place of a producer that was closed."""
+
+    def produce(self, *_: object, **__: object) -> NoReturn:
+        raise QueueError("the broker is closed: connect again")
+
+    def poll(self, timeout_s: float) -> int:
+        return 0
+
+    def flush(self, timeout_s: float) -> int:
+        return 0
+
+    def purge(self) -> None: ...
+
+    def __len__(self) -> int:
+        return 0
 
 
 def _listener(

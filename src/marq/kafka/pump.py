@@ -122,6 +122,7 @@ class Pump:
             raise
         finally:
             self._leave()
+            self._settings = {}  # they refer to this pump, which would outlive its use
 
     def _died(self, error: BaseException) -> None:
         """Whoever takes messages is told."""
