@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from marq.core.catalog import Catalog, QueueDefinition
+from marq.core.names import Space
 from marq.core.sending import Message
 from marq.core.stored import Stored
 from marq.message import Delivery, Sent, Stats
@@ -51,6 +52,11 @@ class Inbox(Protocol):
 
 class Backend(Protocol):
     """What carries queues."""
+
+    @property
+    def space(self) -> Space:
+        """The names of what is marq's own there."""
+        ...
 
     def now_ms(self) -> int:
         """The log's clock, never ahead of it."""

@@ -193,7 +193,7 @@ def _memory(name: str, path: str, settings: Settings) -> Backend:
     if not name:
         return Memory()
     with _named.lock:
-        return _named.found.setdefault(name, Memory())
+        return _named.found.setdefault((name, settings.namespace), Memory())
 
 
 class _Named:
@@ -206,7 +206,7 @@ class _Named:
     def forked(self) -> None:
         """In a child there are none yet."""
         self.lock = threading.Lock()
-        self.found: dict[str, Memory] = {}
+        self.found: dict[tuple[str, str], Memory] = {}
 
 
 _named = _Named()
@@ -228,6 +228,11 @@ def _kafka(servers: str, path: str, settings: Settings) -> Backend:
 def _embedded(host: str, path: str, settings: Settings) -> Backend:
     if host:
         raise ConfigError("embedded:// takes a directory, with three slashes: embedded:///dir")
+    if settings.namespace:
+        raise ConfigError(
+            "embedded:// is one user's own and has no namespaces: leave the setting namespace out, "
+            "or name another directory"
+        )
     from marq import embedded
 
     runtime = embedded.start(Path(path) if path else None)

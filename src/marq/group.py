@@ -213,7 +213,7 @@ class Group:
 
 def open_group(backend: Backend, queue: str, name: str, options: dict[str, Any]) -> Group:
     """The group of this name, created if there is none; options given must be the group's."""
-    names = group_names(queue, name)
+    names = group_names(queue, name, backend.space)
     fields = config_fields(options)
     service = _service(backend)
     stored = service.find(names)

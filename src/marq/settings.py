@@ -100,6 +100,9 @@ class Settings(BaseSettings):
         30_000, description="how long handlers may go on when a worker is told to stop"
     )
     max_delay: DurationMs = Field(30 * 86_400_000, description="the longest delay of a message")
+    namespace: str = Field(
+        "", description="whose logs and queues, where a cluster is shared by teams"
+    )
     cache_dir: Path | None = Field(None, description="where the embedded broker's jars are kept")
     kafka: dict[str, str | int | float | bool] = Field(
         default={}, description="more settings for librdkafka"

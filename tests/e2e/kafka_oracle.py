@@ -64,7 +64,9 @@ class Oracle:
         log = self._log(queue)
         log.read()
         topic_id = self._described(queue)[0]
-        committed = self._admin.committed(names.consumer_group(queue), queue, len(log.records))
+        committed = self._admin.committed(
+            names.DEFAULT.consumer_group(queue), queue, len(log.records)
+        )
         self._fold()
         found = Findings(records=sum(map(len, log.records)))
         for partition, records in enumerate(log.records):

@@ -156,7 +156,7 @@ def test_workers_whose_offsets_were_forgotten_go_on_where_they_were(scene: Scene
     worker.kill()
     kafka = scene.broker.backend
     assert isinstance(kafka, Kafka)
-    kafka.admin.forget_group(names.consumer_group(queue.name))
+    kafka.admin.forget_group(names.DEFAULT.consumer_group(queue.name))
     later = scene.send(queue, 20)
 
     scene.crew.start(queue.name)

@@ -20,12 +20,15 @@ class House:
     def __init__(self, kafka: embedded.Runtime, backend: Kafka) -> None:
         self.backend = backend
         self.admin: Admin = backend.admin
+        self.space = backend.space
         self.catalog = backend.catalog
         self.recent_catalog = backend.catalog
         self.later_ms = YOUNG_MS + 1_000
         servers = kafka.bootstrap_servers
         self._seeker = Seeker(config.reader(servers, {}))
-        self._writer = StatsWriter(config.producer(servers, {}, 0), config.reader(servers, {}))
+        self._writer = StatsWriter(
+            config.producer(servers, {}, 0), config.reader(servers, {}), names.STATS
+        )
         self.keeping = self.anew()
 
     def anew(self) -> Keeping:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from marq import embedded
 from marq.core import batch, names
 from marq.core.fold import fold
+from marq.core.names import DEFAULT
 from marq.core.state import State
 from marq.kafka import config
 from marq.kafka.act.perform import Act
@@ -32,7 +33,7 @@ class InProcessTracker:
         self._places = [
             (topic, n) for topic in (names.MARKERS, names.DELAYED) for n in range(number)
         ]
-        self._tools = Tools(kafka.bootstrap_servers, {})
+        self._tools = Tools(kafka.bootstrap_servers, {}, DEFAULT)
         self._ticks = Ticks(config.producer(kafka.bootstrap_servers, {}, 0), self._places, 60)
         self.house = House(kafka, backend)
         self._states: dict[Place, State]

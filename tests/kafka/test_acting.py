@@ -13,6 +13,7 @@ from marq import embedded
 from marq.core import batch, names
 from marq.core.batch import Batch
 from marq.core.marker import Tick
+from marq.core.names import DEFAULT
 from marq.core.overdue import Overdue
 from marq.core.stored import Outgoing
 from marq.kafka.act import perform
@@ -76,7 +77,7 @@ def abandoned(backend: Kafka, new_queue: NewQueue) -> Abandoned:
 
 @pytest.fixture
 def tools(kafka: embedded.Runtime) -> Tools:
-    return Tools(kafka.bootstrap_servers, {})
+    return Tools(kafka.bootstrap_servers, {}, DEFAULT)
 
 
 def test_a_tracker_that_is_behind_acts_when_it_has_caught_up(
@@ -116,7 +117,7 @@ class Refused(Tools):
 def test_nothing_is_trimmed_when_what_it_would_lose_could_not_be_written(
     kafka: embedded.Runtime, abandoned: Abandoned
 ) -> None:
-    report = abandoned.act(Refused(kafka.bootstrap_servers, {}))
+    report = abandoned.act(Refused(kafka.bootstrap_servers, {}, DEFAULT))
 
     assert sum(report.fates.values()) == 1
     assert abandoned.batch.trim_to
@@ -145,7 +146,7 @@ class EndsRefused(Tools):
 def test_ends_that_no_broker_takes_cost_no_other_message(
     kafka: embedded.Runtime, abandoned: Abandoned
 ) -> None:
-    tools = EndsRefused(kafka.bootstrap_servers, {})
+    tools = EndsRefused(kafka.bootstrap_servers, {}, DEFAULT)
 
     report = abandoned.act(tools)
 

@@ -15,6 +15,7 @@ from marq.core import batch, bits, claimed, codec, names
 from marq.core.batch import Batch
 from marq.core.catalog import Catalog
 from marq.core.marker import Action, Claim, ClaimId, EndedRuns, Marker, Restate, Source, Tick
+from marq.core.names import DEFAULT
 from marq.core.overdue import Overdue
 from marq.core.state import State
 from marq.core.stored import Outgoing
@@ -35,7 +36,7 @@ class Scene:
 
     def __init__(self, backend: Kafka, queue: marq.Queue[bytes], servers: str) -> None:
         self.queue, self.backend = queue, backend
-        self.tools = Tools(servers, {})
+        self.tools = Tools(servers, {}, DEFAULT)
         self.place = (
             names.MARKERS,
             names.markers_partition(queue.name, 0, backend.markers_partitions),
@@ -237,7 +238,7 @@ def ended(scene: Scene, runs: int) -> Batch:
 def test_a_restatement_that_is_refused_is_written_in_smaller_records(
     scene: Scene, kafka: embedded.Runtime
 ) -> None:
-    tools = scene.tools = Narrow(kafka.bootstrap_servers, {})
+    tools = scene.tools = Narrow(kafka.bootstrap_servers, {}, DEFAULT)
     tools.most = 30_000
 
     report = scene.act(ended(scene, 20_000))
@@ -251,7 +252,7 @@ def test_a_restatement_that_is_refused_is_written_in_smaller_records(
 def test_after_a_restatement_that_no_broker_takes_the_next_one_waits(
     scene: Scene, kafka: embedded.Runtime
 ) -> None:
-    tools = scene.tools = Narrow(kafka.bootstrap_servers, {})
+    tools = scene.tools = Narrow(kafka.bootstrap_servers, {}, DEFAULT)
     tools.most = 100
     before = scene.state().restated_ms
 
@@ -268,7 +269,7 @@ def test_a_log_that_takes_no_record_at_all_is_an_error(
     scene.queue.send(b"x")
     scene.claim(1)
     made = scene.lapsed()
-    tools = scene.tools = Narrow(kafka.bootstrap_servers, {})
+    tools = scene.tools = Narrow(kafka.bootstrap_servers, {}, DEFAULT)
     tools.most = 0
 
     with pytest.raises(Unsure, match="takes no record"):

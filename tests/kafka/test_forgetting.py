@@ -10,6 +10,7 @@ from marq import embedded
 from marq.core import batch, names
 from marq.core.batch import Batch
 from marq.core.catalog import Catalog
+from marq.core.names import DEFAULT
 from marq.core.state import State
 from marq.kafka.act.perform import Act
 from marq.kafka.act.tools import Tools
@@ -39,7 +40,7 @@ def test_act_lets_the_fold_forget_a_topic_that_is_gone(
     known = backend.reader.folded_one(*place)
     assert topic_id in {stream[0] for stream in known.claimed}
 
-    tools = Tools(kafka.bootstrap_servers, {})
+    tools = Tools(kafka.bootstrap_servers, {}, DEFAULT)
     report = Act(place, only_restates(known), tools, Catalog(), lambda: 0.0, {topic_id}).perform()
 
     now = backend.reader.folded_one(*place)

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 import marq
+from marq.core.names import DEFAULT
 from marq.groups.names import GroupNames, group_names
 from marq.kafka.backend import Kafka
 from marq.kafka.clients import Producer
@@ -30,7 +31,7 @@ class Stage:
     def __init__(self, broker: marq.Broker, queue: str) -> None:
         assert isinstance(broker.backend, Kafka)
         broker.group(queue, "g", max_members=2, members=["a", "b"])
-        self.names: GroupNames = group_names(queue, "g")
+        self.names: GroupNames = group_names(queue, "g", DEFAULT)
         self.cluster: Cluster = service_of(broker.backend)._manager.cluster
         self.offsets: Any = self.cluster.offsets(self.names)
         self._admin = broker.backend.admin

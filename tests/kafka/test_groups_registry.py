@@ -48,15 +48,15 @@ def test_a_group_is_recorded_until_nothing_of_it_is_left(
 ) -> None:
     queue = new_queue(partitions=1)
     names = GroupNames(queue.name, "g")
-    group = broker.group(*names, **ONE)
-    assert backend.catalog().has_group(*names)
-    assert tuple(names) in broker.groups()
+    group = broker.group(*names.place, **ONE)
+    assert backend.catalog().has_group(*names.place)
+    assert names.place in broker.groups()
 
     group.delete()
 
-    assert not backend.catalog().knows_group(*names)
+    assert not backend.catalog().knows_group(*names.place)
     assert eventually(lambda: not left(backend, names), 20)
-    assert tuple(names) not in broker.groups()
+    assert names.place not in broker.groups()
 
 
 def test_a_deleted_queue_takes_its_groups_along(
@@ -65,13 +65,13 @@ def test_a_deleted_queue_takes_its_groups_along(
     queue = new_queue(partitions=1)
     names = GroupNames(queue.name, "g")
     queue.send_many([b"old"] * 3)
-    assert len(consume_all(broker.group(*names, **ONE), 3)) == 3
+    assert len(consume_all(broker.group(*names.place, **ONE), 3)) == 3
 
     broker.delete_queue(queue.name)
 
     assert eventually(lambda: not left(backend, names), 20)
     assert copied(backend, names) < 0
-    assert not backend.catalog().knows_group(*names)
+    assert not backend.catalog().knows_group(*names.place)
 
 
 def test_a_queue_made_again_inherits_no_group_whose_deletion_was_cut_short(
@@ -80,17 +80,17 @@ def test_a_queue_made_again_inherits_no_group_whose_deletion_was_cut_short(
     queue = new_queue(partitions=1)
     names = GroupNames(queue.name, "g")
     queue.send_many([b"old"] * 3)
-    consume_all(broker.group(*names, **ONE), 3)
+    consume_all(broker.group(*names.place, **ONE), 3)
     assert backend.change(queue.name, None)  # and here the process dies
     assert left(backend, names)
 
     again = broker.queue(queue.name, partitions=1)
     again.send_many([b"1", b"2", b"3", b"4"], key="k")
 
-    assert tuple(names) not in broker.groups()
+    assert names.place not in broker.groups()
     with pytest.raises(ConfigError, match="create it with max_members"):
-        broker.group(*names)
-    group = broker.group(*names, **{**ONE, "max_members": 3})
+        broker.group(*names.place)
+    group = broker.group(*names.place, **{**ONE, "max_members": 3})
     assert consume_all(group, 4) == [b"1", b"2", b"3", b"4"]
 
 
@@ -114,7 +114,9 @@ def keep(tracker: GroupKeeping, names: GroupNames, monkeypatch: pytest.MonkeyPat
         patched.setattr(
             Catalog,
             "leftover_groups",
-            lambda catalog: iter(only_this({GroupNames(*each) for each in leftovers(catalog)})),
+            lambda catalog: iter(
+                each.place for each in only_this({GroupNames(*each) for each in leftovers(catalog)})
+            ),
         )
         tracker.keep(0)
 
@@ -128,7 +130,7 @@ def test_the_tracker_removes_what_is_left_of_a_deleted_queue_s_groups(
 ) -> None:
     queue = new_queue(partitions=1)
     names = GroupNames(queue.name, "g")
-    broker.group(*names, **ONE)
+    broker.group(*names.place, **ONE)
     assert backend.change(queue.name, None)
 
     monkeypatch.setattr(keeping, "LEFT_S", 60.0)
@@ -138,7 +140,7 @@ def test_the_tracker_removes_what_is_left_of_a_deleted_queue_s_groups(
     keep(tracker, names, monkeypatch)
 
     assert eventually(lambda: not left(backend, names), 20)
-    assert not backend.catalog().knows_group(*names)
+    assert not backend.catalog().knows_group(*names.place)
 
 
 def test_a_leftover_that_cannot_be_removed_keeps_no_other_from_it(
@@ -170,28 +172,28 @@ def test_the_tracker_records_groups_of_earlier_releases_and_forgets_those_they_d
     names = GroupNames(new_queue(partitions=1).name, "g")
     with monkeypatch.context() as earlier:
         earlier.setattr(Registry, "record", lambda self, names: None)
-        group = broker.group(*names, **ONE)
-    assert not backend.catalog().knows_group(*names)
-    assert tuple(names) in broker.groups()
+        group = broker.group(*names.place, **ONE)
+    assert not backend.catalog().knows_group(*names.place)
+    assert names.place in broker.groups()
 
     keep(tracker, names, monkeypatch)
-    assert backend.catalog().has_group(*names)
+    assert backend.catalog().has_group(*names.place)
     assert group.config.max_members == 2
 
     backend.admin.delete(names.control, names.leases, names.base)
     assert eventually(lambda: not left(backend, names), 20)
     keep(tracker, names, monkeypatch)
-    assert not backend.catalog().knows_group(*names)
+    assert not backend.catalog().knows_group(*names.place)
 
 
 def test_a_group_that_only_a_newer_release_understands_is_left_alone(
     broker: marq.Broker, backend: Kafka, new_queue: NewQueue
 ) -> None:
     names = GroupNames(new_queue(partitions=1).name, "g")
-    group = broker.group(*names, **ONE)
+    group = broker.group(*names.place, **ONE)
     value = by_a_newer_one(backend, f"{names.queue}/{names.group}", kind="group")
 
-    for refused in (group.delete, lambda: group.add("m2"), lambda: broker.group(*names)):
+    for refused in (group.delete, lambda: group.add("m2"), lambda: broker.group(*names.place)):
         with pytest.raises(ConfigError, match="made by a newer marq"):
             refused()
 

@@ -223,7 +223,7 @@ def test_offsets_are_not_set_while_someone_receives(
     house: House, connect: Connect, new_queue: NewQueue
 ) -> None:
     queue = new_queue(partitions=1)
-    group = names.consumer_group(queue.name)
+    group = names.DEFAULT.consumer_group(queue.name)
     queue.send_many([b"x"] * NUMBER)
     with connect() as other:
         acked(other.queue(queue.name), NUMBER)
@@ -251,11 +251,11 @@ def test_offsets_that_a_worker_moved_meanwhile_are_not_set_back(
     kafka: embedded.Runtime, house: House, new_queue: NewQueue
 ) -> None:
     queue, admin = new_queue(partitions=1), MovedMeanwhile(kafka)
-    group = names.consumer_group(queue.name)
+    group = names.DEFAULT.consumer_group(queue.name)
     queue.send_many([b"x"] * NUMBER)
     house.admin.commit(group, queue.name, [5])
 
     admin.before = [2]
-    IdleGroups(admin).keep(queue.name, 1)
+    IdleGroups(admin, names.DEFAULT).keep(queue.name, 1)
 
     assert house.admin.committed(group, queue.name, 1) == [5]

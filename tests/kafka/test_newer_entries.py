@@ -14,6 +14,7 @@ from marq import embedded
 from marq.cli import app
 from marq.core import names
 from marq.core.catalog import Catalog, Kept, decode
+from marq.core.names import DEFAULT
 from marq.errors import ConfigError
 from marq.kafka.act.tools import Tools
 from marq.kafka.backend import Kafka
@@ -44,7 +45,7 @@ def test_act_holds_the_messages_of_such_a_queue_and_buries_none(
 ) -> None:
     name = abandoned.queue.name
     by_a_newer_one(backend, name, definition=definition)
-    tools = Tools(kafka.bootstrap_servers, {})
+    tools = Tools(kafka.bootstrap_servers, {}, DEFAULT)
 
     report = abandoned.act(tools)
     abandoned.tick()

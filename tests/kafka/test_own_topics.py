@@ -10,6 +10,7 @@ import pytest
 import marq
 from marq import embedded
 from marq.core import names
+from marq.core.names import DEFAULT
 from marq.errors import ConfigError
 from marq.kafka import config, topics
 from marq.kafka.admin import Admin
@@ -47,10 +48,10 @@ def partitions(admin: Admin) -> dict[str, int]:
 
 
 def test_whoever_comes_first_makes_them_all(admin: Admin) -> None:
-    assert lay_out(admin, 1) == topics.MARKERS_PARTITIONS
+    assert lay_out(admin, 1, DEFAULT) == topics.MARKERS_PARTITIONS
 
     assert partitions(admin) == dict(zip(OWN, (1, 4, 4, 1), strict=True))
-    assert lay_out(admin, 1, by_tracker=True) == topics.MARKERS_PARTITIONS
+    assert lay_out(admin, 1, DEFAULT, by_tracker=True) == topics.MARKERS_PARTITIONS
 
 
 @pytest.mark.parametrize("missing", [names.STATS, names.MARKERS, names.DELAYED])
@@ -58,18 +59,20 @@ def test_a_tracker_makes_the_one_that_is_missing_and_a_client_says_which(
     admin: Admin, servers: str, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topics, "MARKERS_PARTITIONS", 4)
-    admin.create([(name, 3, topics._QUEUE) for name in topics._HOLD_LOGS], 1)
-    admin.create([(name, *topics._OWN[name]) for name in OWN], 1)
+    admin.create([(name, 3, topics._QUEUE) for name in DEFAULT.hold_logs], 1)
+    admin.create([(name, *topics._own(DEFAULT)[name]) for name in OWN], 1)
     admin.wait_until_led(*OWN)
     without(admin, missing)
 
     with pytest.raises(ConfigError, match=f"{missing} is missing .*: start a tracker"):
         marq.connect(f"kafka://{servers}")
-    assert lay_out(admin, 1, by_tracker=True) == 3
+    assert lay_out(admin, 1, DEFAULT, by_tracker=True) == 3
 
     assert partitions(admin) == dict(zip(OWN, (1, 3, 3, 1), strict=True))
     found = admin.settings(missing)
-    assert {name: found[name] for name in topics._OWN[missing][1]} == topics._OWN[missing][1]
+    assert {name: found[name] for name in topics._own(DEFAULT)[missing][1]} == topics._own(DEFAULT)[
+        missing
+    ][1]
     with marq.connect(f"kafka://{servers}") as broker:
         assert broker.queues() == []
 
@@ -80,17 +83,17 @@ def test_no_empty_catalog_is_made_beside_messages_that_are_open(admin: Admin, se
     without(admin, names.CATALOG)
 
     with pytest.raises(ConfigError, match=r"marq\.delayed has records of messages"):
-        lay_out(admin, 1, by_tracker=True)
+        lay_out(admin, 1, DEFAULT, by_tracker=True)
 
     without(admin, names.MARKERS, names.DELAYED)
-    assert lay_out(admin, 1, by_tracker=True) == topics.MARKERS_PARTITIONS
+    assert lay_out(admin, 1, DEFAULT, by_tracker=True) == topics.MARKERS_PARTITIONS
 
 
 def test_hold_logs_that_someone_altered_are_refused(admin: Admin) -> None:
-    lay_out(admin, 1)
+    lay_out(admin, 1, DEFAULT)
     without(admin, names.DELAYED)
     admin.create([(names.DELAYED, 5, topics._QUEUE)], 1)
     admin.wait_until_led(names.DELAYED)
 
     with pytest.raises(ConfigError, match="Neither may be altered"):
-        lay_out(admin, 1, by_tracker=True)
+        lay_out(admin, 1, DEFAULT, by_tracker=True)

@@ -6,6 +6,7 @@ import pytest
 
 from marq import embedded
 from marq.core import names
+from marq.core.names import DEFAULT
 from marq.kafka import config
 from marq.kafka.backend import Kafka
 from marq.kafka.stats_log import StatsReader, StatsWriter
@@ -44,9 +45,11 @@ def test_counts_and_signs_of_life_are_written_after_a_producer_has_failed_for_go
     kafka: embedded.Runtime, backend: Kafka
 ) -> None:
     writer = StatsWriter(
-        config.producer(kafka.bootstrap_servers, {}, 0), config.reader(kafka.bootstrap_servers, {})
+        config.producer(kafka.bootstrap_servers, {}, 0),
+        config.reader(kafka.bootstrap_servers, {}),
+        DEFAULT.stats,
     )
-    reader = StatsReader(config.reader(kafka.bootstrap_servers, {}), 10)
+    reader = StatsReader(config.reader(kafka.bootstrap_servers, {}), DEFAULT.stats, 10)
 
     others = set(reader.keys())  # not removed: they are other tests'
 

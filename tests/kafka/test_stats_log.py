@@ -24,7 +24,7 @@ SOME = Stats(1, 2, 3, 4, 5.0)
 
 @pytest.fixture
 def reader(kafka: embedded.Runtime, backend: Kafka) -> Iterator[StatsReader]:
-    found = StatsReader(config.reader(kafka.bootstrap_servers, {}), 10.0)
+    found = StatsReader(config.reader(kafka.bootstrap_servers, {}), names.STATS, 10.0)
     yield found
     found.close()
 
@@ -34,7 +34,7 @@ def by_a_tracker(
 ) -> None:
     """What one that has just started writes first."""
     servers = kafka.bootstrap_servers
-    found = StatsWriter(config.producer(servers, {}, 0), config.reader(servers, {}))
+    found = StatsWriter(config.producer(servers, {}, 0), config.reader(servers, {}), names.STATS)
     found.write(stats, at_ms, queues)
     assert found.flush(10)
 

@@ -101,7 +101,7 @@ class World:
 
     def lose_offsets(self) -> None:
         self.leave()
-        self._backend.admin.forget_group(names.consumer_group(self._name))
+        self._backend.admin.forget_group(names.DEFAULT.consumer_group(self._name))
 
     def track(self) -> None:
         self._tracker.run()

@@ -92,7 +92,7 @@ def count(kafka: Kafka, queue: str) -> int:
 
 def copy_all(kafka: Kafka, queue: str, group: marq.Group) -> None:
     """As a member's process does it."""
-    names = group_names(queue, "g")
+    names = group_names(queue, "g", kafka.space)
     cluster = service_of(kafka)._manager.cluster
     ends = kafka.admin.ends(queue, 3)
     with closing(cluster.copy_offsets(names)) as offsets:

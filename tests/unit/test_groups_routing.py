@@ -6,6 +6,7 @@ import pytest
 
 from marq.core import header, redelivery
 from marq.core.header import Headers, Meta
+from marq.core.names import DEFAULT
 from marq.core.stored import Stored
 from marq.groups import routing
 from marq.groups.config import Filter, GroupConfig
@@ -153,11 +154,11 @@ def test_other_headers_say_no_more() -> None:
 
 
 def test_the_names_of_a_group() -> None:
-    names = group_names("shop.orders", "billing")
+    names = group_names("shop.orders", "billing", DEFAULT)
 
     assert names.data("elastic") == "shop.orders.group.billing"
     assert names.data("static") == "shop.orders"
     assert names.producer("m1") == "marq.group.shop.orders.billing.m.m1"
     assert names.copier(3) == "marq.group.shop.orders.billing.copy.3"
-    assert of_topic(names.control) == GroupNames("shop.orders", "billing")
-    assert of_topic(names.leases) is None
+    assert of_topic(names.control, DEFAULT) == GroupNames("shop.orders", "billing", DEFAULT)
+    assert of_topic(names.leases, DEFAULT) is None

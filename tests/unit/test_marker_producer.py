@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, KafkaError
 
+from marq.core.names import DEFAULT
 from marq.kafka import lasting
 from marq.kafka.clock import BrokerClock
 from marq.kafka.marker_producer import MarkerProducer, Record, Taken
@@ -77,7 +78,7 @@ class Rig:
 def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     rig = Rig()
     monkeypatch.setattr(lasting, "warm_producer", rig.make)
-    rig.producer = MarkerProducer({}, rig.clock)
+    rig.producer = MarkerProducer({}, DEFAULT.markers, rig.clock)
     yield rig
     rig.producer.close()
 

@@ -12,6 +12,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaExceptio
 
 from marq.core import codec
 from marq.core.marker import Action, Claim, ClaimId, Held, Hold, Progress, Source
+from marq.core.names import DEFAULT
 from marq.errors import LeaseLost, QueueError
 from marq.kafka import flush, lasting
 from marq.kafka.answers import Answer
@@ -102,7 +103,7 @@ class Rig:
 def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     rig = Rig()
     monkeypatch.setattr(lasting, "warm_producer", rig.make)
-    rig.markers = Markers({}, 1, 1, rig.failed.append)
+    rig.markers = Markers({}, (DEFAULT.markers, 1), 1, rig.failed.append)
     yield rig
     if rig.markers.failure is None:
         rig.markers.close()

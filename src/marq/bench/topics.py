@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 import marq
 from marq.bench.altering import alter_brokers
 from marq.bench.plan import PARTITIONS, SMALL_BATCH, Batches, Case
-from marq.core import codec, names
+from marq.core import codec
 from marq.core.fold import Record, fold
 from marq.core.state import State
 from marq.errors import RuntimeFailed
@@ -58,19 +58,19 @@ class Stage:
     def rewind(self, queue: str) -> None:
         """Let the next reader begin at the first message again."""
         starts = self._kafka.admin.starts(queue, PARTITIONS)
-        self._kafka.admin.commit(names.consumer_group(queue), queue, starts)
+        self._kafka.admin.commit(self._kafka.space.consumer_group(queue), queue, starts)
 
     # Markers.
 
     def markers(self) -> list[int]:
         """Where the log of markers ends, by partition."""
-        return self._kafka.admin.ends(names.MARKERS, self._kafka.markers_partitions)
+        return self._kafka.admin.ends(self._kafka.space.markers, self._kafka.markers_partitions)
 
     def acked(self, since: list[int]) -> int:
         """Messages claimed and ended by the markers written since, by the fold the tracker runs."""
         spans = dict(enumerate(zip(since, self.markers(), strict=True)))
         states = [State() for _ in since]
-        for message in self._kafka.reader.read(names.MARKERS, spans):
+        for message in self._kafka.reader.read(self._kafka.space.markers, spans):
             record = Record(message.offset(), 0, codec.decode(message.value()))
             fold(states[message.partition()], (record,))
         return sum(map(_ended, states))

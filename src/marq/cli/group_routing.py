@@ -27,4 +27,6 @@ def route(
             raise ConfigError("ordered groups need Kafka: connect to kafka:// or embedded://")
         from marq.spark import group_router  # Spark is loaded only where it is used
 
-        group_router.run(backend, group_names(queue, group), checkpoint, master, asked)
+        group_router.run(
+            backend, group_names(queue, group, backend.space), checkpoint, master, asked
+        )

@@ -76,24 +76,26 @@ def _made(
         raise ConfigError(f"the tracker needs Spark: pip install 'marq[spark]' ({error})") from None
     if not url.startswith(_SCHEME):
         raise ConfigError(f"a tracker's url is kafka://host:9092,…, not {url!r}")
-    servers = url.removeprefix(_SCHEME)
+    servers, found = url.removeprefix(_SCHEME), settings.load()
     host, port = _address(metrics)
     options = Options(
         servers=servers,
-        checkpoint=checkpoint or default_checkpoint(servers),
+        checkpoint=checkpoint or default_checkpoint(servers, found.namespace),
         master=master,
         tick_s=milliseconds(tick, "--tick") / 1_000,
         metrics_port=port,
         metrics_host=host,
         spark=_spark_settings(conf),
     )
-    return Tracker(options, settings.load())
+    return Tracker(options, found)
 
 
-def default_checkpoint(servers: str) -> Path:
-    """A directory of its own for each cluster: what is in it can be lost without harm."""
+def default_checkpoint(servers: str, namespace: str) -> Path:
+    """A directory of its own for each namespace of each cluster: what is in it can be lost without
+    harm."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base, "marq", "tracker", hashlib.sha256(servers.encode()).hexdigest()[:16])
+    whose = f"{servers}/{namespace}" if namespace else servers
+    return Path(base, "marq", "tracker", hashlib.sha256(whose.encode()).hexdigest()[:16])
 
 
 def _address(metrics: str) -> tuple[str, int]:

@@ -41,7 +41,7 @@ def body(topic: str, value: bytes | None, parked: bytes | None) -> Marker | Park
     whatever its bytes: a payload may look like anything.
     """
     try:
-        if parked is None or topic == names.MARKERS:
+        if parked is None or names.is_markers(topic):
             return codec.decode(value or b"")
         return header.parked(header.decode(parked))
     except (NotAMarker, MalformedMarker):

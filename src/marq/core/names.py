@@ -6,18 +6,66 @@ import re
 from collections.abc import Iterable
 from zlib import crc32
 
+from msgspec import Struct
+
 from marq.errors import ConfigError
 
-CATALOG = "marq.catalog"
-MARKERS = "marq.markers"
-DELAYED = "marq.delayed"
-STATS = "marq.stats"
+
+class Space(Struct, frozen=True, gc=False):
+    """What is marq's own in one namespace of a cluster: topics, groups, transactional ids.
+
+    A namespace is a trust domain: who may write to its logs can do what he likes to its queues, and
+    nothing to those of another.
+    """
+
+    namespace: str = ""
+
+    @property
+    def prefix(self) -> str:
+        """What the names of all that is its own begin with."""
+        return f"marq-{self.namespace}." if self.namespace else "marq."
+
+    @property
+    def catalog(self) -> str:
+        return f"{self.prefix}catalog"
+
+    @property
+    def markers(self) -> str:
+        return f"{self.prefix}markers"
+
+    @property
+    def delayed(self) -> str:
+        return f"{self.prefix}delayed"
+
+    @property
+    def stats(self) -> str:
+        return f"{self.prefix}stats"
+
+    @property
+    def hold_logs(self) -> tuple[str, str]:
+        """The logs that the tracker folds."""
+        return self.markers, self.delayed
+
+    def consumer_group(self, topic: str) -> str:
+        """The group whose offsets say how far a topic was polled."""
+        return f"{self.prefix}{topic}"
+
+    def tracker_id(self, topic: str, partition: int) -> str:
+        """The transactional id under which one act at a time writes to a hold log."""
+        return f"{self.prefix}tracker.{topic}.{partition}"
+
+
+DEFAULT = Space()
+CATALOG, STATS = DEFAULT.catalog, DEFAULT.stats
+MARKERS, DELAYED = DEFAULT.hold_logs
 
 MAX_NAME = 200
 """A topic's name has at most 249 characters; `dlq.` and `.group.<g>.control` must fit beside."""
 
 MAX_TOPIC = 249
 
+_NAMESPACE = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_OWN = re.compile(r"marq(?:-(?P<namespace>[A-Za-z0-9_-]{1,40}))?\.(?P<log>markers|delayed|catalog)")
 _ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _RESERVED = re.compile(r"(?i:marq\.|dlq\.|__).*|.*\.p\d+|.*\.(sub|group)\..*")
@@ -47,6 +95,35 @@ def queue_name(name: object) -> str:
             f"'__', end in '.p<number>' or contain '.sub.' or '.group.'"
         )
     return name
+
+
+def space(namespace: object) -> Space:
+    """The namespace of this name, if it may have it; empty: that of clusters without any."""
+    if not isinstance(namespace, str) or (namespace and not _NAMESPACE.fullmatch(namespace)):
+        raise ConfigError(
+            f"a namespace's name is made of at most 40 letters, digits, '_' and '-': "
+            f"{namespace!r} is not"
+        )
+    return Space(namespace)
+
+
+def space_of_catalog(topic: str) -> Space | None:
+    """The namespace whose catalog this topic is."""
+    found = _OWN.fullmatch(topic)
+    is_catalog = found is not None and found["log"] == "catalog"
+    return Space(found["namespace"] or "") if found and is_catalog else None
+
+
+def is_markers(topic: str) -> bool:
+    """Whether the topic is a namespace's log of markers."""
+    found = _OWN.fullmatch(topic)
+    return found is not None and found["log"] == "markers"
+
+
+def is_delayed(topic: str) -> bool:
+    """Whether the topic is a namespace's log of parked messages."""
+    found = _OWN.fullmatch(topic)
+    return found is not None and found["log"] == "delayed"
 
 
 def is_topic(name: str) -> bool:
@@ -94,11 +171,6 @@ def dead_letters(queue: str) -> str:
 def is_dead_letters(topic: str) -> bool:
     """Whether the topic holds dead letters."""
     return topic.startswith("dlq.")
-
-
-def consumer_group(topic: str) -> str:
-    """The group whose offsets say how far a topic was polled."""
-    return f"marq.{topic}"
 
 
 def markers_partition(topic: str, partition: int, markers_partitions: int) -> int:

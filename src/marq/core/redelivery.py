@@ -62,6 +62,8 @@ class Context(Struct, frozen=True, gc=False):
     """None: the queue was deleted."""
     clock_ms: int
     jitter: float
+    delayed: str = names.DELAYED
+    """Where messages are parked."""
 
 
 def resolve(event: Overdue, stored: Stored, context: Context) -> Outcome:
@@ -108,7 +110,7 @@ def _wait_ms(event: Overdue, meta: Meta, context: Context) -> int:
 def _copied(stored: Stored, meta: Meta, context: Context) -> Outcome:
     if meta.due_ms - context.clock_ms > STRAIGHT_MS:
         parked = replace(meta, ahead_ms=AHEAD_MS)
-        return Outcome(Fate.PARKED, _record(names.DELAYED, 0, stored, parked))
+        return Outcome(Fate.PARKED, _record(context.delayed, 0, stored, parked))
     straight = replace(meta, queue="", ahead_ms=0)
     return Outcome(Fate.COPIED, _record(context.queue, stored.partition, stored, straight))
 
@@ -189,7 +191,7 @@ def gone(event: Event, context: Context) -> Outcome:
             place = (event.source.queue, event.source.partition, event.offset)
             return buried(_empty(*place, context), context, reason, _past(event, reason))
         case Due():
-            return buried(_empty(names.DELAYED, 0, event.ref.offset, context), context, reason)
+            return buried(_empty(context.delayed, 0, event.ref.offset, context), context, reason)
 
 
 def _empty(topic: str, partition: int, offset: int, context: Context) -> Stored:
@@ -288,7 +290,7 @@ def _record(topic: str, partition: int, stored: Stored, meta: Meta) -> Outgoing:
 def _reader(stored: Stored, queue: str) -> str:
     """Whoever has a message of a queue's topic are its own receivers; what is parked was with them
     only if it is a copy."""
-    return NOBODY if stored.topic == names.DELAYED and not stored.meta().copies else queue
+    return NOBODY if names.is_delayed(stored.topic) and not stored.meta().copies else queue
 
 
 def _errors(stored: Stored, reader: str, attempts: int, reason: str) -> Headers:

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from marq.core import names
+from marq.core.names import Space
 from marq.errors import ConfigError
 from marq.groups.config import Kind, group_name
 
@@ -17,6 +18,12 @@ class GroupNames(NamedTuple):
 
     queue: str
     group: str
+    space: Space = names.DEFAULT
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Queue and name: what the catalog knows it by."""
+        return self.queue, self.group
 
     @property
     def base(self) -> str:
@@ -37,7 +44,7 @@ class GroupNames(NamedTuple):
     @property
     def offsets(self) -> str:
         """The consumer group that has the acks."""
-        return f"marq.group.{self.queue}.{self.group}"
+        return f"{self.space.prefix}group.{self.queue}.{self.group}"
 
     def producer(self, member: str) -> str:
         """The transactional id all instances of a member share: the last to take it fences the
@@ -53,9 +60,9 @@ class GroupNames(NamedTuple):
         return f"{self.copied}.{source_partition}"
 
 
-def group_names(queue: str, group: str) -> GroupNames:
+def group_names(queue: str, group: str, space: Space) -> GroupNames:
     """The names, if queue and group may have theirs."""
-    found = GroupNames(names.queue_name(queue), group_name(group))
+    found = GroupNames(names.queue_name(queue), group_name(group), space)
     if len(found.control) > names.MAX_TOPIC:
         raise ConfigError(
             f"the topic {found.control!r} would have {len(found.control)} characters, Kafka takes "
@@ -64,7 +71,7 @@ def group_names(queue: str, group: str) -> GroupNames:
     return found
 
 
-def of_topic(topic: str) -> GroupNames | None:
+def of_topic(topic: str, space: Space) -> GroupNames | None:
     """The group whose control log this is."""
     found = _CONTROL.fullmatch(topic)
-    return GroupNames(found["queue"], found["group"]) if found else None
+    return GroupNames(found["queue"], found["group"], space) if found else None

@@ -22,7 +22,7 @@ from marq.core.redelivery import AHEAD_MS
 from marq.core.sending import Message
 from marq.core.stored import Stored
 from marq.errors import ConfigError, NotConnected, QueueError
-from marq.kafka import config, counts, dead_letters, topics
+from marq.kafka import config, counts, dead_letters, other_spaces, topics
 from marq.kafka.admin import Admin
 from marq.kafka.catalog_log import CatalogLog
 from marq.kafka.connection import Connection
@@ -48,6 +48,7 @@ class Kafka:
     def __init__(self, servers: str, settings: Settings, by_tracker: bool = False) -> None:
         self._servers = servers
         self._extra: config.Config = dict(settings.kafka)
+        self.space = names.space(settings.namespace)
         self._timeout_s = settings.connect_timeout / 1_000
         self._by_tracker = by_tracker
         self.ends: WeakSet[QueueEnd] = WeakSet()
@@ -82,7 +83,7 @@ class Kafka:
         return self._connection or self._connect()
 
     def _connect(self) -> Connection:
-        about = (self._servers, self._extra, self._timeout_s, self._by_tracker)
+        about = (self._servers, self._extra, self.space, self._timeout_s, self._by_tracker)
         with self._lock:
             self._connection = self._connection or Connection(*about)
             return self._connection
@@ -123,9 +124,14 @@ class Kafka:
             if self._markers is None:
                 settings = config.producer(self._servers, self._extra, _MARKER_LINGER_MS)
                 worker = secrets.randbits(64)
-                self._markers = Markers(settings, self.markers_partitions, worker, self._fail)
+                self._markers = Markers(settings, self._hold_log, worker, self._fail)
                 lifetime.at_work()
             return self._markers
+
+    @property
+    def _hold_log(self) -> tuple[str, int]:
+        """Where markers go, and how many partitions it has."""
+        return self.space.markers, self.markers_partitions
 
     def _fail(self, error: QueueError) -> None:
         """What was written is heard of no more: whoever takes messages is told."""
@@ -158,15 +164,16 @@ class Kafka:
         topic_id = "" if definition is not None else (self.admin.topic_id(name) or b"").hex()
         if definition is not None and is_new:
             if (left := before.deleted_topic(name)) and topics.remove(self.admin, name, left):
-                self.admin.forget_group(names.consumer_group(name))
-            topics.create_queue(self.admin, name, definition.partitions, self.replicas)
+                self.admin.forget_group(self.space.consumer_group(name))
+            other_spaces.refuse_others(self.admin, self.reader, self.space, name)
+            topics.create_queue(self.admin, name, definition.partitions, self.replicas, self.space)
             # What was parked for an earlier queue of this name is not for this one.
-            definition = replace(definition, purged=self._ends(names.DELAYED))
+            definition = replace(definition, purged=self._ends(self.space.delayed))
         won = self.catalog_log.append(before.change(name, definition, topic_id))
         if won and definition is None:
             self.close_pump(name)
             self.admin.delete(name)
-            self.admin.forget_group(names.consumer_group(name))
+            self.admin.forget_group(self.space.consumer_group(name))
         return won
 
     def purge(self, name: str) -> None:
@@ -174,7 +181,7 @@ class Kafka:
             definition = self.catalog_log.read().queue(name)
             if definition is None:
                 raise ConfigError(f"there is no queue {name!r} to purge")
-            ends = self._ends(name, definition.partitions) | self._ends(names.DELAYED)
+            ends = self._ends(name, definition.partitions) | self._ends(self.space.delayed)
             if self.change(name, replace(definition, purged=ends)):
                 return
 
@@ -188,14 +195,14 @@ class Kafka:
     def send(self, queue: str, message: Message) -> Receipt[Sent]:
         if message.plain:
             return self.sender.send_plain(queue, message.value, message.key)
-        return self.sender.send(outgoing(queue, message, self.now_ms))
+        return self.sender.send(outgoing(queue, message, self.space.delayed, self.now_ms))
 
     def send_bytes(self, queue: str, value: bytes) -> Receipt[Sent]:
         return (self._sender or self.sender).send_plain(queue, value, None)
 
     def cancel(self, sent: Sent) -> bool:
         """Judged as the fold judges it: by when the log took the cancel."""
-        if sent.topic != names.DELAYED or sent.due is None:
+        if sent.topic != self.space.delayed or sent.due is None:
             return False
         ref = ParkedRef(round(sent.due.timestamp() * 1_000), sent.offset)
         hold = codec.encode(Hold(parked=(HeldParked(ref, Action.CANCEL),)))
@@ -237,8 +244,9 @@ class Kafka:
             self.sender.send,
             self._random.random,
         )
-        settings = config.group_consumer(self._servers, names.consumer_group(queue), self._extra)
-        topic = QueueTopic(queue, self.admin, self.reader, self.markers_partitions)
+        group, hold_log = self.space.consumer_group(queue), self._hold_log
+        settings = config.group_consumer(self._servers, group, self._extra)
+        topic = QueueTopic(queue, self.admin, self.reader, hold_log)
         pump = Pump(topic, settings, markers, inbox, self.sequence)
         pump.start()
         return pump, inbox

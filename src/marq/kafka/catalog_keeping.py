@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marq.core import catalog_reader, names
+from marq.core import catalog_reader
 from marq.kafka.admin import Admin
 from marq.kafka.catalog_log import CatalogLog
 
@@ -38,4 +38,4 @@ class CatalogKeeping:
             self._log.write_snapshot(self._owner)
         to = catalog_reader.trim_to(self._log.snapshots(), now_ms - self._trim_after_ms)
         if to > self._log.start:
-            self._admin.trim({(names.CATALOG, 0): to})
+            self._admin.trim({(self._log.topic, 0): to})

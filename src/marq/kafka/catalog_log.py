@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from marq.core import catalog_snapshot, names
+from marq.core import catalog_snapshot
 from marq.core.catalog import Catalog, Entry, NotAnEntry, encode
 from marq.core.catalog_reader import CatalogReader, Taken
 from marq.core.catalog_snapshot import Whole
@@ -32,8 +32,9 @@ class CatalogLog:
     """Follows the catalog; one reader, one lock."""
 
     def __init__(
-        self, reader: Consumer, producer: Producer, servers: str, timeout_s: float
+        self, reader: Consumer, producer: Producer, servers: str, topic: str, timeout_s: float
     ) -> None:
+        self.topic = topic
         self._reader = reader
         self._producer = producer
         self._servers = servers
@@ -77,7 +78,7 @@ class CatalogLog:
             return self._known.catalog
 
     def _span(self, timeout_s: float) -> tuple[int, int]:
-        place = TopicPartition(names.CATALOG, 0)
+        place = TopicPartition(self.topic, 0)
         start, end = self._reader.get_watermark_offsets(place, timeout=timeout_s)
         return int(start), int(end)
 
@@ -89,7 +90,7 @@ class CatalogLog:
         self._follow(known, end, until)
         if not known.is_whole:
             raise QueueError(
-                f"{names.CATALOG} begins at offset {start}, and no snapshot in it stands for what "
+                f"{self.topic} begins at offset {start}, and no snapshot in it stands for what "
                 f"came before: what queues there are is not known. Was it emptied by hand?"
             )
         return known
@@ -121,7 +122,7 @@ class CatalogLog:
                 where.append(message.offset())
 
         try:
-            self._producer.produce(names.CATALOG, value, key, partition=0, on_delivery=report)
+            self._producer.produce(self.topic, value, key, partition=0, on_delivery=report)
         except KafkaException as error:
             raise refusal(error, self._servers) from None
         self._producer.flush(self._timeout_s)
@@ -165,7 +166,7 @@ class CatalogLog:
             return
         # Assigned only while there is something to read: behind a fetch that waits for more the
         # question where the log ends would wait as well, 50 ms each time.
-        self._reader.assign([TopicPartition(names.CATALOG, 0, known.next)])
+        self._reader.assign([TopicPartition(self.topic, 0, known.next)])
         try:
             while known.next < end:
                 if time.monotonic() > until:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from marq.core.names import Space
 from marq.kafka import config, topics
 from marq.kafka.admin import Admin
 from marq.kafka.catalog_log import CatalogLog
@@ -14,17 +15,20 @@ from marq.kafka.stats_log import StatsReader
 class Connection:
     """Made when it is needed: of a process that forks, each child has its own."""
 
-    def __init__(self, servers: str, extra: Config, timeout_s: float, by_tracker: bool) -> None:
+    def __init__(
+        self, servers: str, extra: Config, space: Space, timeout_s: float, by_tracker: bool
+    ) -> None:
         self.admin = Admin(config.common(servers, extra), timeout_s)
         self.replicas = min(3, self.admin.brokers())
-        self.markers_partitions = topics.lay_out(self.admin, self.replicas, by_tracker)
+        self.markers_partitions = topics.lay_out(self.admin, self.replicas, space, by_tracker)
         reading = config.reader(servers, extra)
         self.reader = Reader(reading, self.admin, timeout_s)
-        self.stats = StatsReader(reading, timeout_s)
+        self.stats = StatsReader(reading, space.stats, timeout_s)
         self.catalog_log = CatalogLog(
             Consumer(reading),
             warm_producer(config.producer(servers, extra, 0)),
             servers,
+            space.catalog,
             timeout_s,
         )
 

@@ -58,7 +58,7 @@ def look(kafka: Kafka, topic: str, states: list[State]) -> Look:
             if source_id == topic_id:
                 ever[number] = runs.runs
     starts = kafka.admin.starts(topic, partitions)
-    committed = kafka.admin.committed(names.consumer_group(topic), topic, partitions)
+    committed = kafka.admin.committed(kafka.space.consumer_group(topic), topic, partitions)
     purged = kafka.definition(topic).purged
     voided = [purged.get(f"{topic}:{number}", 0) for number in range(partitions)]
     return Look(
@@ -73,7 +73,7 @@ def look(kafka: Kafka, topic: str, states: list[State]) -> Look:
 
 def stats(kafka: Kafka, queue: str) -> Stats:
     """Counts of a queue, from its offsets and a fold of the markers."""
-    states = kafka.reader.folded(names.MARKERS, kafka.markers_partitions)
+    states = kafka.reader.folded(kafka.space.markers, kafka.markers_partitions)
     seen = look(kafka, queue, states)
     begun = sum(part.indexes.bit_count() for part in seen.parts() if part.attempt)
     held = sum(p.indexes.bit_count() for p in seen.parts() if p.action is Action.REDELIVER)
@@ -97,7 +97,7 @@ def _oldest_age(kafka: Kafka, seen: Look) -> float:
 
 def peek(kafka: Kafka, topic: str, limit: int) -> list[Stored]:
     """Messages that wait and are nobody's, oldest first."""
-    states = kafka.reader.folded(names.MARKERS, kafka.markers_partitions)
+    states = kafka.reader.folded(kafka.space.markers, kafka.markers_partitions)
     purged = kafka.definition(topic).purged
     found = _unclaimed(kafka, look(kafka, topic, states))
     wanted = (record for record in found if not is_void(record, purged))

@@ -137,13 +137,13 @@ class Taker:
     def _read(self, numbers: set[int], patience_s: float) -> None:
         """Fold what is new; with patience, also what lies behind transactions that are undecided
         now. Below the log's start there is nothing left that what follows does not say again."""
-        starts = self._kafka.admin.starts(names.MARKERS, self._kafka.markers_partitions)
+        starts = self._kafka.admin.starts(self._kafka.space.markers, self._kafka.markers_partitions)
         spans = [
             (
-                names.MARKERS,
+                self._kafka.space.markers,
                 number,
                 max(starts[number], self._takings[number].next_offset),
-                self._kafka.admin.end(names.MARKERS, number),
+                self._kafka.admin.end(self._kafka.space.markers, number),
             )
             for number in sorted(numbers)
         ]

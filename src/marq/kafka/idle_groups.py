@@ -6,8 +6,8 @@ from __future__ import annotations
 import logging
 import time
 
-from marq.core import names
 from marq.core.catalog import Catalog
+from marq.core.names import Space
 from marq.kafka.admin import Admin
 
 log = logging.getLogger("marq.tracker")
@@ -18,8 +18,9 @@ EVERY_S = 86_400.0
 class IdleGroups:
     """Commits again what groups without members have committed, once a day."""
 
-    def __init__(self, admin: Admin) -> None:
+    def __init__(self, admin: Admin, space: Space) -> None:
         self._admin = admin
+        self._space = space
         self._seen_at: dict[str, float] = {}
 
     def keep_one(self, catalog: Catalog) -> None:
@@ -38,7 +39,7 @@ class IdleGroups:
         between the look and the write would be set back: so what is written has not moved between
         two looks, the later one just before.
         """
-        group = names.consumer_group(queue)
+        group = self._space.consumer_group(queue)
         offsets = self._admin.committed(group, queue, partitions)
         if any(offset < 0 for offset in offsets):
             return

@@ -14,6 +14,7 @@ from typing import Protocol
 from marq import threads
 from marq.core.catalog import Catalog
 from marq.core.counting import SourceCount
+from marq.core.names import Space
 from marq.errors import QueueError
 from marq.kafka.act.report import Report
 from marq.kafka.act.seeker import Place, Seeker
@@ -38,6 +39,9 @@ class Cluster(Protocol):
 
     @property
     def admin(self) -> Admin: ...
+
+    @property
+    def space(self) -> Space: ...
 
     def catalog(self) -> Catalog:
         """The catalog, read to its end now."""
@@ -70,8 +74,8 @@ class Keeping:
         self.troubles = Troubles()
         self._look = QueueTopics(self._admin, self.troubles)
         self._counts = QueueCounts(Depths(seeker), Depths(seeker), self.troubles)
-        self._trimming = Trimming(self._admin, Holes(seeker), self.troubles)
-        self._idle = IdleGroups(self._admin)
+        self._trimming = Trimming(self._admin, cluster.space, Holes(seeker), self.troubles)
+        self._idle = IdleGroups(self._admin, cluster.space)
         self._stats: dict[str, Stats] = {}
         self._reports: dict[Place, Report] = {}
         self._trims: dict[Place, int] = {}

@@ -57,7 +57,7 @@ class Homes:
         from marq.kafka.groups.service import service_of
 
         try:
-            names = group_names(queue, group)
+            names = group_names(queue, group, self._kafka.space)
         except ConfigError:
             return None  # any producer may have written it
         config = service_of(self._kafka).find(names)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
-from marq.core import names
 from marq.errors import QueueError
 from marq.kafka.clock import BrokerClock
 from marq.kafka.lasting import LastingProducer
@@ -99,10 +98,12 @@ class MarkerProducer(LastingProducer):
     def __init__(
         self,
         settings: dict[str, Any],
+        topic: str,
         clock: BrokerClock,
         failed: Callable[[QueueError], None] = lambda error: None,
     ) -> None:
         super().__init__(settings, "marq-markers")
+        self._topic = topic
         self._clock = clock
         self._failed = failed
         self._open: set[Record] = set()
@@ -137,7 +138,7 @@ class MarkerProducer(LastingProducer):
             producer = self._producer
             try:
                 producer.produce(
-                    names.MARKERS, record.value, partition=record.partition, on_delivery=reported
+                    self._topic, record.value, partition=record.partition, on_delivery=reported
                 )
                 return
             except BufferError:

@@ -39,7 +39,7 @@ class Markers:
     def __init__(
         self,
         settings: dict[str, Any],
-        partitions: int,
+        hold_log: tuple[str, int],
         worker: int,
         failed: Callable[[QueueError], None] = lambda error: None,
     ) -> None:
@@ -49,11 +49,11 @@ class Markers:
         self.failure: QueueError | None = None
         """Why nothing can be settled here any more."""
         self._failed = failed
-        self._producer = MarkerProducer(settings, self.clock, self._fail)
+        self._producer = MarkerProducer(settings, hold_log[0], self.clock, self._fail)
         self._dirty = threading.Event()
         self._flushing = threading.Lock()
         self._closing = False
-        self.lanes = [Lane(n, self) for n in range(partitions)]
+        self.lanes = [Lane(n, self) for n in range(hold_log[1])]
         self._next_beat = 0.0
         self._beating = threading.Lock()
         self._flusher = threads.start(self._flush_when_dirty, "marq-flusher", self._died)

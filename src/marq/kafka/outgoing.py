@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from marq.core import header, names
+from marq.core import header
 from marq.core.header import Meta
 from marq.core.redelivery import AHEAD_MS, STRAIGHT_MS
 from marq.core.sending import Message
 from marq.core.stored import ANY_PARTITION, Outgoing
 
 
-def outgoing(queue: str, message: Message, now_ms: Callable[[], int]) -> Outgoing:
-    """To the queue; what is not due soon is parked."""
+def outgoing(queue: str, message: Message, delayed: str, now_ms: Callable[[], int]) -> Outgoing:
+    """To the queue; what is not due soon is parked in `delayed`."""
     meta = Meta(
         message_id=message.message_id,
         delay_ms=message.delay_ms,
@@ -24,6 +24,6 @@ def outgoing(queue: str, message: Message, now_ms: Callable[[], int]) -> Outgoin
     wait_ms = message.delay_ms or max(0, message.due_ms - now_ms())
     topic = queue
     if wait_ms >= STRAIGHT_MS:
-        topic, meta = names.DELAYED, replace(meta, queue=queue, ahead_ms=AHEAD_MS)
+        topic, meta = delayed, replace(meta, queue=queue, ahead_ms=AHEAD_MS)
     headers = header.join(meta, message.headers)
     return Outgoing(topic, ANY_PARTITION, message.key, message.value, headers)

@@ -6,7 +6,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 
 from marq.core.catalog import Catalog
-from marq.kafka.act.tools import transactional_id
+from marq.core.names import Space
 from marq.kafka.act.transactions import Transactions
 from marq.kafka.catalog_log import CatalogLog
 from marq.kafka.config import Config
@@ -26,11 +26,11 @@ def is_owner(catalog: Catalog, owner: str) -> bool:
     return catalog.owner() == owner
 
 
-def end_open_transactions(settings: Config, places: list[tuple[str, int]]) -> None:
+def end_open_transactions(settings: Config, space: Space, places: list[tuple[str, int]]) -> None:
     """End what a dead tracker left open, lest readers wait for it until the broker does."""
 
     def end(place: tuple[str, int]) -> None:
-        Transactions(settings, transactional_id(*place)).close()
+        Transactions(settings, space.tracker_id(*place)).close()
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(end, places))

@@ -11,11 +11,11 @@ from marq.kafka.reader import Reader
 class QueueTopic:
     """One topic, by its name: deleted and created again, it is another one."""
 
-    def __init__(self, name: str, admin: Admin, reader: Reader, markers_partitions: int) -> None:
+    def __init__(self, name: str, admin: Admin, reader: Reader, markers: tuple[str, int]) -> None:
         self.name = name
         self._admin = admin
         self._reader = reader
-        self._markers_partitions = markers_partitions
+        self._markers, self._markers_partitions = markers
 
     def id(self) -> bytes | None:
         """Its id as the cluster says it; None: there is no such topic."""
@@ -25,7 +25,7 @@ class QueueTopic:
         """From where on nobody has claimed anything; what lies below is the hold log's to bring
         back, or has ended."""
         number = names.markers_partition(self.name, partition, self._markers_partitions)
-        for count in source_counts(self._reader.folded_one(names.MARKERS, number)):
+        for count in source_counts(self._reader.folded_one(self._markers, number)):
             if (count.topic_id, count.partition, count.subscription) == (topic_id, partition, ""):
                 return count.unclaimed_from(log_start)
         return log_start

@@ -23,7 +23,6 @@ from confluent_kafka import (
 )
 from msgspec import Meta
 
-from marq.core import names
 from marq.errors import ConfigError
 from marq.kafka.clients import Consumer, take
 from marq.kafka.config import Config
@@ -62,9 +61,12 @@ _counts = msgspec.json.Decoder(_Counts)
 class StatsWriter:
     """Writes the counts that have changed, and a sign of life each time."""
 
-    def __init__(self, settings: Config, reader: Config, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self, settings: Config, reader: Config, topic: str, timeout_s: float = 10.0
+    ) -> None:
+        self._topic = topic
         self._producer = RenewedProducer({**settings, "message.timeout.ms": 5_000})
-        self._reader = StatsReader(reader, timeout_s)
+        self._reader = StatsReader(reader, topic, timeout_s)
         self._written: dict[str, bytes | None] | None = None
         """What the topic has, by key; None: not looked yet what an earlier tracker left there."""
 
@@ -95,15 +97,16 @@ class StatsWriter:
                 written.pop(key, None)
 
         written[key] = value
-        if not self._producer.produce(names.STATS, value, key.encode(), partition=0, told=report):
+        if not self._producer.produce(self._topic, value, key.encode(), partition=0, told=report):
             written[key] = _UNKNOWN
 
 
 class StatsReader:
     """Follows the topic; one reader, one lock."""
 
-    def __init__(self, settings: Config, timeout_s: float) -> None:
+    def __init__(self, settings: Config, topic: str, timeout_s: float) -> None:
         self._settings = settings
+        self._topic = topic
         self._timeout_s = timeout_s
         self._consumer: Consumer | None = None
         self._lock = threading.Lock()
@@ -141,7 +144,7 @@ class StatsReader:
         until = time.monotonic() + self._timeout_s
         if self._consumer is None:
             self._consumer = Consumer({**self._settings, "enable.partition.eof": True})
-            self._consumer.assign([TopicPartition(names.STATS, 0, OFFSET_BEGINNING)])
+            self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
             while not self._take(0.1) and time.monotonic() < until:
                 pass  # from the start to the end, once
         while self._take(0.0) is None:
@@ -169,7 +172,7 @@ class StatsReader:
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             assert self._consumer is not None
             self._counts.clear()
-            self._consumer.assign([TopicPartition(names.STATS, 0, OFFSET_BEGINNING)])
+            self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
         return bool(error.code() == KafkaError._PARTITION_EOF)
 
     def _apply(self, message: Any) -> None:

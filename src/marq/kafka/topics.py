@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from marq.core import names
+from marq.core.names import Space
 from marq.errors import ConfigError, NotConnected
 from marq.kafka.admin import Admin
 
@@ -23,31 +24,33 @@ _QUEUE = {**LOGGED, **TRIMMED}
 _ROOMY = {**_QUEUE, "max.message.bytes": str(64 * 1_048_576)}
 _COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000"}
 
-
-_OWN = {
-    names.CATALOG: (1, _QUEUE),
-    names.MARKERS: (MARKERS_PARTITIONS, _ROOMY),
-    names.DELAYED: (MARKERS_PARTITIONS, _ROOMY),
-    names.STATS: (1, _COMPACTED),
-}
-_HOLD_LOGS = (names.MARKERS, names.DELAYED)
 _APPEAR_S = 3.0
 """How long topics that were made together may come into sight one after the other."""
 
 Found = dict[str, tuple[bytes, int] | None]
 
 
-def lay_out(admin: Admin, replicas: int, by_tracker: bool = False) -> int:
+def _own(space: Space) -> dict[str, tuple[int, dict[str, str]]]:
+    """A namespace's own topics: with how many partitions and settings they are made."""
+    return {
+        space.catalog: (1, _QUEUE),
+        space.markers: (MARKERS_PARTITIONS, _ROOMY),
+        space.delayed: (MARKERS_PARTITIONS, _ROOMY),
+        space.stats: (1, _COMPACTED),
+    }
+
+
+def lay_out(admin: Admin, replicas: int, space: Space, by_tracker: bool = False) -> int:
     """See to it that marq's own topics are there; how many partitions the hold logs have, which is
     what they were made with, for good.
 
     Whoever comes first makes them all. One that is missing beside others (a newer release's, one
     that was deleted) is the tracker's to make: it starts now and then, clients do at any time.
     """
-    found = _look(admin)
+    found = _look(admin, space)
     missing = [name for name, about in found.items() if about is None]
     if missing and (by_tracker or len(missing) == len(found)):
-        _make(admin, replicas, found, missing)
+        _make(admin, replicas, space, found)
         found = {name: admin.describe_new(name) for name in found}
         missing = [name for name, about in found.items() if about is None]
         if missing:
@@ -57,47 +60,49 @@ def lay_out(admin: Admin, replicas: int, by_tracker: bool = False) -> int:
             f"topic {missing[0]} is missing on the cluster at {admin.servers}: start a tracker of "
             f"this release (marq tracker), it makes what is missing"
         )
-    return _partitions(admin, found)
+    return _partitions(admin, space, found)
 
 
-def _look(admin: Admin) -> Found:
+def _look(admin: Admin, space: Space) -> Found:
     until = time.monotonic() + _APPEAR_S
     while True:
-        found = admin.describe_all(_OWN)
+        found = admin.describe_all(_own(space))
         if all(found.values()) or not any(found.values()) or time.monotonic() > until:
             return found
         time.sleep(0.05)
 
 
-def _make(admin: Admin, replicas: int, found: Found, missing: list[str]) -> None:
+def _make(admin: Admin, replicas: int, space: Space, found: Found) -> None:
+    missing = [name for name, about in found.items() if about is None]
     there = {name: about[1] for name, about in found.items() if about is not None}
-    if names.CATALOG in missing:
-        _refuse_to_forget(admin, there)
-    number = next((there[name] for name in _HOLD_LOGS if name in there), MARKERS_PARTITIONS)
-    wanted = {name: number if name in _HOLD_LOGS else _OWN[name][0] for name in missing}
-    admin.create(((name, wanted[name], _OWN[name][1]) for name in missing), replicas)
+    if space.catalog in missing:
+        _refuse_to_forget(admin, space, there)
+    number = next((there[name] for name in space.hold_logs if name in there), MARKERS_PARTITIONS)
+    own = _own(space)
+    wanted = {name: number if name in space.hold_logs else own[name][0] for name in missing}
+    admin.create(((name, wanted[name], own[name][1]) for name in missing), replicas)
     admin.wait_until_led(*missing)
 
 
-def _refuse_to_forget(admin: Admin, there: dict[str, int]) -> None:
+def _refuse_to_forget(admin: Admin, space: Space, there: dict[str, int]) -> None:
     """An empty catalog beside messages that are open means that their queues were deleted: all of
     them would become dead letters."""
-    for name in _HOLD_LOGS:
+    for name in space.hold_logs:
         if name in there and any(admin.ends(name, there[name])):
             raise ConfigError(
-                f"topic {names.CATALOG} is missing on the cluster at {admin.servers}, and {name} "
+                f"topic {space.catalog} is missing on the cluster at {admin.servers}, and {name} "
                 f"has records of messages: without their queues they would be dead letters. "
-                f"Restore it; if all queues are to be forgotten, delete {' and '.join(_HOLD_LOGS)} "
-                f"too"
+                f"Restore it; if all queues are to be forgotten, delete "
+                f"{' and '.join(space.hold_logs)} too"
             )
 
 
-def _partitions(admin: Admin, found: Found) -> int:
-    markers, delayed = (found[name] for name in _HOLD_LOGS)
+def _partitions(admin: Admin, space: Space, found: Found) -> int:
+    markers, delayed = (found[name] for name in space.hold_logs)
     assert markers is not None and delayed is not None
     if markers[1] != delayed[1]:
         raise ConfigError(
-            f"{names.MARKERS} has {markers[1]} partitions and {names.DELAYED} {delayed[1]} on the "
+            f"{space.markers} has {markers[1]} partitions and {space.delayed} {delayed[1]} on the "
             f"cluster at {admin.servers}: someone added some, and what is in them is lost to the "
             f"tracker. Neither may be altered"
         )
@@ -117,7 +122,7 @@ def remove(admin: Admin, name: str, topic_id: str) -> bool:
     return True
 
 
-def create_queue(admin: Admin, name: str, partitions: int, replicas: int) -> None:
+def create_queue(admin: Admin, name: str, partitions: int, replicas: int, space: Space) -> None:
     """Create a queue's topics and start offsets. The catalog comes last: who sees the queue can use
     it. A crash in between leaves an empty topic that the next creation takes over."""
     letters = names.dead_letters(name)
@@ -132,8 +137,8 @@ def create_queue(admin: Admin, name: str, partitions: int, replicas: int) -> Non
             f"topic {name!r} exists with {there} partitions, not {partitions}: "
             f"say partitions={there}, or choose another name"
         )
-    _commit_start(admin, name, partitions)
-    _commit_start(admin, letters, 1)
+    _commit_start(admin, space, name, partitions)
+    _commit_start(admin, space, letters, 1)
 
 
 def _refuse_foreign(admin: Admin, *topics: str) -> None:
@@ -153,8 +158,8 @@ def _refuse_foreign(admin: Admin, *topics: str) -> None:
             )
 
 
-def _commit_start(admin: Admin, topic: str, partitions: int) -> None:
-    group = names.consumer_group(topic)
+def _commit_start(admin: Admin, space: Space, topic: str, partitions: int) -> None:
+    group = space.consumer_group(topic)
     committed = admin.committed(group, topic, partitions)
     starts, ends = admin.starts(topic, partitions), admin.ends(topic, partitions)
     # Offsets beyond the end are those of a deleted queue of this name.

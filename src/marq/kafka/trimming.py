@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from marq.core.catalog import Catalog
+from marq.core.names import Space
 from marq.errors import QueueError
 from marq.groups import names as groups
 from marq.groups.names import GroupNames
@@ -34,8 +35,9 @@ Ends = dict[Place, int]
 class Trimming:
     """Trims what the folds say has ended; what fails for one topic keeps no other from it."""
 
-    def __init__(self, admin: Admin, holes: Holes, troubles: Troubles) -> None:
+    def __init__(self, admin: Admin, space: Space, holes: Holes, troubles: Troubles) -> None:
         self._admin = admin
+        self._space = space
         self._holes = holes
         self._troubles = troubles
 
@@ -81,8 +83,8 @@ class Trimming:
         only seen, and what may not be seen is recorded.
         """
         needed: Ends = {}
-        seen = filter(None, map(groups.of_topic, self._admin.topics()))
-        for group in {*seen, *(GroupNames(*each) for each in catalog.groups())}:
+        seen = filter(None, (groups.of_topic(topic, self._space) for topic in self._admin.topics()))
+        for group in {*seen, *(GroupNames(*each, self._space) for each in catalog.groups())}:
             topic = topics.get(group.queue)
             if topic is None:
                 continue

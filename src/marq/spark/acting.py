@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from marq.core import batch, catalog
 from marq.core.catalog import Catalog, Kept
+from marq.core.names import Space
 from marq.kafka.act import report
 from marq.kafka.act.perform import Act
 from marq.kafka.act.tools import Tools
@@ -25,6 +26,7 @@ class Acting:
 
     servers: str
     extra: tuple[tuple[str, str | int | float | bool], ...]
+    namespace: str
     catalog: tuple[tuple[int, bytes], ...]
     """By what version each was made, and the entry's bytes as read: what this release does not
     understand is told from what was deleted."""
@@ -33,7 +35,7 @@ class Acting:
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Perform the batch of each partition in these rows."""
-        tools = _tools(self.servers, self.extra)
+        tools = _tools(self.servers, self.extra, self.namespace)
         known = Catalog(Kept(catalog.decode(value), made) for made, value in self.catalog)
         for frame in rows:
             for row in frame.to_pylist():
@@ -45,7 +47,9 @@ class Acting:
                 yield pa.RecordBatch.from_pydict({"report": [report.encode(done)]})
 
 
-@lru_cache(maxsize=1)
-def _tools(servers: str, extra: tuple[tuple[str, str | int | float | bool], ...]) -> Tools:
+@lru_cache(maxsize=4)
+def _tools(
+    servers: str, extra: tuple[tuple[str, str | int | float | bool], ...], namespace: str
+) -> Tools:
     """One set for each Python worker: it runs one task at a time."""
-    return Tools(servers, dict(extra))
+    return Tools(servers, dict(extra), Space(namespace))

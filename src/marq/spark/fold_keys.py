@@ -12,27 +12,28 @@ from itertools import count, islice
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from marq.core import names
-
-HOLD_LOGS = (names.MARKERS, names.DELAYED)
+LOGS = ("markers", "delayed")
+"""What the names of hold logs end in, in every namespace."""
 _BITS = 0xFFFFFFFF
 _LAST = 63
 """What of a hash is chosen: it is even for any power of two of tasks up to 64."""
 
 
-def fold_key(topic: str, partition: int) -> int:
+def fold_key(log: str, partition: int) -> int:
     """The partition's number. It must never change: Spark's state is kept under it."""
     fitting = (n for n in count() if (_hash(n) ^ partition) & _LAST == 0)
-    turn = len(HOLD_LOGS) * (partition // (_LAST + 1)) + HOLD_LOGS.index(topic)
+    turn = len(LOGS) * (partition // (_LAST + 1)) + LOGS.index(log)
     return next(islice(fitting, turn, None))
 
 
 def column(partitions: int) -> Column:
     """The key of the fold each record belongs to."""
     found = F.lit(None)
-    for topic in HOLD_LOGS:
-        keys = F.array(*(F.lit(fold_key(topic, number)) for number in range(partitions)))
-        found = F.when(F.col("topic") == topic, keys[F.col("partition")]).otherwise(found)
+    for log in LOGS:
+        keys = F.array(*(F.lit(fold_key(log, number)) for number in range(partitions)))
+        found = F.when(F.col("topic").endswith(f".{log}"), keys[F.col("partition")]).otherwise(
+            found
+        )
     return found
 
 

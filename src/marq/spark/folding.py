@@ -13,7 +13,7 @@ from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessorHandle,
 )
 
-from marq.core import batch, header, hold_log, names, snapshot
+from marq.core import batch, header, hold_log, snapshot
 from marq.core.fold import Record, fold
 from marq.core.state import State
 from marq.spark import fold_keys
@@ -27,7 +27,7 @@ def hold_records(records: DataFrame, partitions: int) -> DataFrame:
     ours (as `hold_log.said_of_parked` has it); and by what they are grouped."""
     first = F.col("headers")[0]
     has_headers = F.col("headers").isNotNull() & (F.size("headers") > 0)  # no size without any
-    is_parked = (F.col("topic") == names.DELAYED) & has_headers
+    is_parked = F.col("topic").endswith(".delayed") & has_headers
     said = F.when(first["key"] == header.NAME, first["value"])
 
     return records.select(

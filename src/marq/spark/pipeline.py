@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from marq.core import names
+from marq.core.names import Space
 from marq.spark import folding
 from marq.spark.folding import Folding, hold_records
 
@@ -22,12 +22,13 @@ class Source:
     """How the query reaches the cluster."""
 
     servers: str
+    space: Space
     java_settings: dict[str, str]
 
     def options(self) -> dict[str, str]:
         return {
             "kafka.bootstrap.servers": self.servers,
-            "subscribe": f"{names.MARKERS},{names.DELAYED}",
+            "subscribe": ",".join(self.space.hold_logs),
             "includeHeaders": "true",
             "startingOffsets": "earliest",
             # Data that is missing means that the checkpoint is not of this log: it is started anew.

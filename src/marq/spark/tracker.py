@@ -19,7 +19,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from marq.core import names
 from marq.errors import NotConnected, QueueError
 from marq.kafka import config, ownership
 from marq.kafka.act import report
@@ -94,7 +93,11 @@ class Tracker:
         self._keeping = Keeping(
             self._kafka,
             Seeker(config.reader(options.servers, self._extra)),
-            StatsWriter(self._producer, config.reader(options.servers, self._extra)),
+            StatsWriter(
+                self._producer,
+                config.reader(options.servers, self._extra),
+                self._kafka.space.stats,
+            ),
             self._ticks.clock.known_ms,
             lambda: self.keeps_time,
             chores=[
@@ -107,13 +110,13 @@ class Tracker:
 
     def _hold_logs(self) -> list[tuple[str, int]]:
         number = self._kafka.markers_partitions
-        return [(topic, n) for topic in (names.MARKERS, names.DELAYED) for n in range(number)]
+        return [(topic, n) for topic in self._kafka.space.hold_logs for n in range(number)]
 
     def run(self) -> None:
         """Keep time until told to stop; raises where it cannot."""
         ownership.take_over(self._kafka.catalog_log, self._owner)
         # Before Spark is up, which takes seconds: nobody shall wait for a dead one's transaction.
-        ownership.end_open_transactions(self._producer, self._places)
+        ownership.end_open_transactions(self._producer, self._kafka.space, self._places)
         self._ticks.start()
         self._keeping.start()
         self._spark = self._session()
@@ -209,10 +212,12 @@ class Tracker:
         admin, number = self._kafka.admin, self._kafka.markers_partitions
         ends = {
             (topic, partition): end
-            for topic in (names.MARKERS, names.DELAYED)
+            for topic in self._kafka.space.hold_logs
             for partition, end in enumerate(admin.ends(topic, number))
         }
-        source = pipeline.Source(self._options.servers, java_settings(self._extra))
+        source = pipeline.Source(
+            self._options.servers, self._kafka.space, java_settings(self._extra)
+        )
         return pipeline.start(spark, source, str(self._checkpoints.current), ends, self._batch)
 
     def _batch(self, frame: DataFrame, number: int) -> None:
@@ -223,6 +228,7 @@ class Tracker:
         act = Acting(
             self._options.servers,
             tuple(self._extra.items()),
+            self._kafka.space.namespace,
             tuple((each.made, each.entry.value) for each in found.kept()),
             self._keeping.gone,
         )

@@ -33,6 +33,7 @@ class Memory:
     """A backend in this process. One lock guards all of it; whoever calls lets time go by."""
 
     def __init__(self, clock: Clock | None = None, seed: int | None = None) -> None:
+        self.space = names.DEFAULT
         self.clock = clock or Clock()
         self.random = Random(seed)
         self.log = Log()

@@ -14,6 +14,7 @@ from msgspec import Struct
 from marq.core import names, redelivery
 from marq.core.act import queue_of
 from marq.core.catalog import Catalog
+from marq.core.catalog_entry import QUEUE
 from marq.core.overdue import Due, Event
 from marq.core.redelivery import Context, Fate, Outcome
 from marq.core.stored import Outgoing, Stored
@@ -51,7 +52,7 @@ class Deciding:
     def decide(self, found: list[tuple[Event, Stored | None]]) -> list[Decided]:
         """What becomes of these."""
         decided = [Decided(event, stored, self._outcome(event, stored)) for event, stored in found]
-        missing = self._tools.missing({each.topic for each in decided} - {"", names.DELAYED})
+        missing = self._missing({each.topic for each in decided} - {""})
         if not missing:
             return decided
         return [self._elsewhere(each) if each.topic in missing else each for each in decided]
@@ -87,12 +88,18 @@ class Deciding:
     def _context(self, event: Event, stored: Stored | None) -> Context:
         said = stored.meta().queue if stored and isinstance(event, Due) else ""
         queue = said or queue_of(event)
-        return Context(queue, self._catalog.of_topic(queue), self._clock_ms, self._jitter())
+        return Context(
+            queue,
+            self._catalog.of_topic(queue),
+            self._clock_ms,
+            self._jitter(),
+            self._tools.space.delayed,
+        )
 
     def _placed(self, outcome: Outcome) -> Outcome:
         """What is parked goes beside others of its key."""
         record = outcome.record
-        if record is None or record.topic != names.DELAYED:
+        if record is None or record.topic != self._tools.space.delayed:
             return outcome
         key = record.key or record.headers[0][1] or b""
         place = names.key_partition(key, self._tools.delayed_partitions)
@@ -114,6 +121,13 @@ class Deciding:
             log.warning("put off, for it cannot even be buried: %s", event, exc_info=error)
             return None
 
+    def _missing(self, topics: set[str]) -> set[str]:
+        """Those of these topics that are not there. One that belongs to no queue that this catalog
+        ever had is not ours to write to, wherever it is: it may be another namespace's."""
+        topics = topics - {self._tools.space.delayed}
+        others = {topic for topic in topics if not self._catalog.version(QUEUE, names.home(topic))}
+        return others | self._tools.missing(topics - others)
+
     def _elsewhere(self, decided: Decided) -> Decided:
         """A dead letter instead of what would go to a topic that is not there. Without the topic of
         dead letters too, a message waits; of one that is gone itself nothing is left to keep."""
@@ -122,7 +136,7 @@ class Deciding:
         context = self._context(event, stored)
         if outcome.fate is not Fate.BURIED and stored is not None:
             outcome = redelivery.buried(stored, context, f"there is no topic {decided.topic!r}")
-            if not outcome.record or not self._tools.missing({outcome.record.topic}):
+            if not outcome.record or not self._missing({outcome.record.topic}):
                 return Decided(event, stored, outcome)
         if stored is None and context.definition is None:
             log.warning("dropped, for queue, message and dead letters are gone: %s", event)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from marq.core import names
+from marq.core.names import Space
 from marq.kafka import config
 from marq.kafka.act.seeker import Seeker
 from marq.kafka.act.transactions import Transactions
@@ -17,8 +18,9 @@ _THERE_S = 60.0
 class Tools:
     """Reads and writes for acts, one after the other."""
 
-    def __init__(self, servers: str, extra: config.Config) -> None:
+    def __init__(self, servers: str, extra: config.Config, space: Space) -> None:
         self._servers, self._extra = servers, extra
+        self.space = space
         self._admin = Admin(config.common(servers, extra), _TIMEOUT_S)
         self.seeker = Seeker(config.reader(servers, extra))
         self._delayed_partitions = 0
@@ -28,7 +30,7 @@ class Tools:
     def open(self, topic: str, partition: int) -> Transactions:
         """The partition's producer, anew: every earlier one is fenced."""
         return Transactions(
-            config.producer(self._servers, self._extra, 0), transactional_id(topic, partition)
+            config.producer(self._servers, self._extra, 0), self.space.tracker_id(topic, partition)
         )
 
     def end(self, topic: str, partition: int) -> int:
@@ -52,11 +54,6 @@ class Tools:
     def delayed_partitions(self) -> int:
         """How many partitions parked messages have; that never changes."""
         if not self._delayed_partitions:
-            found = self._admin.describe(names.DELAYED)
+            found = self._admin.describe(self.space.delayed)
             self._delayed_partitions = found[1] if found else 1
         return self._delayed_partitions
-
-
-def transactional_id(topic: str, partition: int) -> str:
-    """Under which one act at a time may write."""
-    return f"marq.tracker.{topic}.{partition}"

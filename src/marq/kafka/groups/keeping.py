@@ -27,6 +27,7 @@ class GroupKeeping:
     def __init__(self, kafka: Kafka) -> None:
         self._manager = Manager(kafka)
         self._registry = self._manager.registry
+        self._space = kafka.space
         self._since: dict[tuple[GroupNames, int], float] = {}
         """By group and version of its record, since when it has been a leftover."""
 
@@ -38,7 +39,7 @@ class GroupKeeping:
     def _record_older(self) -> None:
         catalog, seen = self._registry.catalog(), self._registry.seen()
         for names in seen:
-            known = catalog.knows_group(*names) or not catalog.made(names.queue)
+            known = catalog.knows_group(*names.place) or not catalog.made(names.queue)
             # Its control log says whether it was made, or is being deleted.
             if not known and self._manager.table(names) is not None:
                 self._registry.record(names)
@@ -46,8 +47,8 @@ class GroupKeeping:
     def _clear_leftovers(self, now: float) -> None:
         catalog = self._registry.catalog()
         gone = self._registry.without_topics(catalog)
-        left = {GroupNames(*each) for each in catalog.leftover_groups()} | gone
-        found = {(names, catalog.group_version(*names)) for names in left}
+        left = {GroupNames(*each, self._space) for each in catalog.leftover_groups()} | gone
+        found = {(names, catalog.group_version(*names.place)) for names in left}
         self._since = {each: self._since.get(each, now) for each in found}
         for (names, _), since in self._since.items():
             if now >= since + LEFT_S:

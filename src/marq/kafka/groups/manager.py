@@ -36,7 +36,7 @@ class Manager:
         self.cluster = Cluster(
             kafka._servers, kafka._extra, kafka.admin, kafka.replicas, kafka._timeout_s
         )
-        self.registry = Registry(kafka.catalog_log, kafka.admin)
+        self.registry = Registry(kafka.catalog_log, kafka.admin, kafka.space)
 
     # Looking.
 
