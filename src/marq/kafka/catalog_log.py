@@ -13,9 +13,9 @@ from marq.core import catalog_snapshot
 from marq.core.catalog import Catalog, Entry, NotAnEntry, encode
 from marq.core.catalog_reader import CatalogReader, Taken
 from marq.core.catalog_snapshot import Whole
-from marq.errors import NotConnected, QueueError
+from marq.errors import ConfigError, NotConnected, QueueError
 from marq.kafka.clients import Consumer, Producer, take
-from marq.kafka.refusals import DENIED, patiently, refusal, unreachable
+from marq.kafka.refusals import UNREADABLE, patiently, refusal, unreachable
 
 log = logging.getLogger("marq.kafka")
 
@@ -70,7 +70,7 @@ class CatalogLog:
                     self._known = self._followed(start, end, until)
                     break
                 except KafkaException as error:
-                    raise refusal(error, self._servers) from None
+                    raise self._refusal(error, "READ") from None
                 except _Behind:  # trimmed between the look and the read
                     if time.monotonic() > until:
                         raise unreachable(self._servers) from None
@@ -124,13 +124,16 @@ class CatalogLog:
         try:
             self._producer.produce(self.topic, value, key, partition=0, on_delivery=report)
         except KafkaException as error:
-            raise refusal(error, self._servers) from None
+            raise self._refusal(error, "WRITE") from None
         self._producer.flush(self._timeout_s)
         if failed:
-            raise refusal(KafkaException(failed[0]), self._servers)
+            raise self._refusal(KafkaException(failed[0]), "WRITE")
         if not where:
             raise unreachable(self._servers)
         return where[0]
+
+    def _refusal(self, error: KafkaException, operation: str) -> ConfigError | NotConnected:
+        return refusal(error, self._servers, f"{operation} on topic {self.topic!r}")
 
     # Snapshots.
 
@@ -182,8 +185,8 @@ class CatalogLog:
             self._apply(known, message)
         elif error.code() in _TRIMMED:
             raise _Behind
-        elif error.code() in DENIED:
-            raise refusal(KafkaException(error), self._servers)
+        elif error.code() in UNREADABLE:
+            raise self._refusal(KafkaException(error), "READ")
 
     def _apply(self, known: CatalogReader, message: Any) -> None:
         offset = message.offset()

@@ -16,11 +16,13 @@ from confluent_kafka import (
 from marq.errors import NotConnected
 from marq.kafka.clients import AdminClient, Consumer
 from marq.kafka.config import Config
-from marq.kafka.refusals import LEADERLESS, answered, refusal
+from marq.kafka.refusals import DENIED, LEADERLESS, answered, refusal
 
 T = TypeVar("T")
 
 _COORDINATOR_S = 5.0
+_ASKED_S = 1.0
+"""So soon is looked why nobody answers."""
 _HAS_MEMBERS = (
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.NON_EMPTY_GROUP,
@@ -52,7 +54,7 @@ class GroupOffsets:
         """Set the offsets of a group without members; False if it has some."""
         places = [TopicPartition(topic, number, at) for number, at in enumerate(offsets)]
         request = [ConsumerGroupTopicPartitions(group, places)]
-        return self._ask(lambda: self._altered(group, request))
+        return self._ask(group, lambda: self._altered(group, request))
 
     def _altered(self, group: str, request: list[ConsumerGroupTopicPartitions]) -> bool:
         """Each partition has an answer of its own: the whole has no error if all are refused."""
@@ -75,12 +77,15 @@ class GroupOffsets:
         places = [TopicPartition(topic, number) for number in range(partitions)]
         consumer = Consumer({**self._settings, "group.id": group, "enable.auto.commit": False})
         try:
-            return self._ask(lambda: self._found(consumer, places))
+            return self._ask(group, lambda: self._found(consumer, places))
         finally:
             consumer.close()
 
     def _found(self, consumer: Consumer, places: list[Any]) -> list[int]:
-        found = consumer.committed(places, timeout=min(_COORDINATOR_S, self._timeout_s))
+        try:
+            found = consumer.committed(places, timeout=min(_ASKED_S, self._timeout_s))
+        except KafkaException as error:
+            raise _reason(consumer, error) from None
         for place in found:
             if place.error is not None:  # not to be taken for a group that has no offset
                 raise KafkaException(place.error)
@@ -100,10 +105,10 @@ class GroupOffsets:
                 if code == KafkaError.GROUP_ID_NOT_FOUND:
                     return
                 if code != KafkaError.NON_EMPTY_GROUP or time.monotonic() > until:
-                    raise refusal(error, self._servers) from None
+                    raise refusal(error, self._servers, f"DELETE on group {group!r}") from None
             time.sleep(0.1)
 
-    def _ask(self, call: Callable[[], T]) -> T:
+    def _ask(self, group: str, call: Callable[[], T]) -> T:
         """The answer of a group's coordinator; a new cluster, or a broker just started, loads it
         first, and a question on its way to one that is not yet there is not answered at all."""
         until = time.monotonic() + self._timeout_s
@@ -115,5 +120,14 @@ class GroupOffsets:
                     raise
             except KafkaException as error:
                 if error.args[0].code() not in LEADERLESS or time.monotonic() > until:
-                    raise refusal(error, self._servers) from None
+                    raise refusal(
+                        error, self._servers, f"READ or DESCRIBE on group {group!r}"
+                    ) from None
             time.sleep(0.05)
+
+
+def _reason(consumer: Consumer, error: KafkaException) -> KafkaException:
+    """Why nobody answered: a right that is missing is told as a message, and the question is left
+    to time out."""
+    said = (message.error() for message in consumer.consume(100, 0))
+    return next((KafkaException(each) for each in said if each and each.code() in DENIED), error)

@@ -13,6 +13,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaExceptio
 from marq.errors import QueueError
 from marq.kafka.clock import BrokerClock
 from marq.kafka.lasting import LastingProducer
+from marq.kafka.refusals import DENIED, denied
 
 log = logging.getLogger("marq.kafka")
 
@@ -127,6 +128,7 @@ class MarkerProducer(LastingProducer):
                 record.taken(self._taken(record.partition, message, tried_ms, is_first))
             elif error.code() in _FINAL or not record.again or self._closing:
                 log.error("marker not written", extra={"error": error.str()})
+                self._refused(error)
                 record.refused(error.code())
             else:  # it may be in the log, or not
                 self._replace_if_fatal(producer, error)
@@ -145,11 +147,18 @@ class MarkerProducer(LastingProducer):
                 time.sleep(0.01)
             except KafkaException as error:
                 if error.args[0].code() in _FINAL or self._closing:
+                    self._refused(error.args[0])
                     record.refused(error.args[0].code())
                     self._over(record)
                     return
                 self._replace_if_fatal(producer, error.args[0])
                 time.sleep(0.05)
+
+    def _refused(self, error: KafkaError) -> None:
+        """Without the right to write here nothing can be received or settled: whoever takes
+        messages is told, or would wait for ever."""
+        if error.code() in DENIED:
+            self._failed(denied(f"WRITE on topic {self._topic!r}", error.str()))
 
     def _over(self, record: Record) -> None:
         with self._reported:

@@ -39,16 +39,16 @@ class Offsets:
             found, errors = self._ask(asked)
             if not errors:
                 return [found[place] for place in places]
-            self._refuse(errors.values(), time.monotonic() > until)
+            self._refuse(topic, errors.values(), time.monotonic() > until)
             self._look_for_leaders({topic})
             time.sleep(0.05)
 
-    def _refuse(self, errors: Iterable[KafkaError], is_late: bool) -> None:
+    def _refuse(self, topic: str, errors: Iterable[KafkaError], is_late: bool) -> None:
         for error in errors:
             if error.code() in AWAY:
                 raise unreachable(self._servers)
             if error.code() not in LEADERLESS or is_late:
-                raise refusal(KafkaException(error), self._servers)
+                raise refusal(KafkaException(error), self._servers, f"DESCRIBE on topic {topic!r}")
 
     def known(self, asked: dict[TopicPartition, Any]) -> dict[Place, int]:
         """Those that can be had; what is gone, or has no leader now, is left out."""

@@ -96,7 +96,8 @@ class Pump:
         return self._joined.is_set()
 
     def wait_until_joined(self, timeout_s: float) -> bool:
-        """Wait until the group has given us partitions, or said that there are none left."""
+        """Wait until the group has given us partitions, or said that there are none left; or until
+        receiving has failed."""
         return self._joined.wait(timeout_s)
 
     def stop(self, timeout_s: float | None = None) -> None:
@@ -116,7 +117,7 @@ class Pump:
                     self._pump(self._reading)
         except QueueError as error:
             log.error("pump stopped", extra={"queue": self.queue, "error": str(error)})
-            self._inbox.fail(error)
+            self._failed(error)
         except BaseException as error:
             self._died(error)  # before leaving: that may take a while
             raise
@@ -126,7 +127,11 @@ class Pump:
 
     def _died(self, error: BaseException) -> None:
         """Whoever takes messages is told."""
-        self._inbox.fail(QueueError(f"receiving from {self.queue!r} failed: {error}"))
+        self._failed(QueueError(f"receiving from {self.queue!r} failed: {error}"))
+
+    def _failed(self, error: QueueError) -> None:
+        self._inbox.fail(error)
+        self._joined.set()  # there is nothing to wait for any more
 
     # Joining and leaving the group.
 

@@ -31,8 +31,11 @@ _MISSING = (
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
 )
-_PASSING = frozenset((*AWAY, *LEADERLESS)).difference(_MISSING)
-"""Librdkafka goes on by itself, and if it does not, nothing comes for too long."""
+_PASSING = frozenset((*AWAY, *LEADERLESS, KafkaError.GROUP_AUTHORIZATION_FAILED)).difference(
+    _MISSING
+)
+"""Librdkafka goes on by itself, and if it does not, nothing comes for too long. No reader is in a
+group: to be refused the one it is named after is no matter."""
 
 
 class Reader:
@@ -133,7 +136,8 @@ class _Pass:
         elif error.code() in _TRIMMED:
             self._go_on(number)
         elif error.code() not in _PASSING:
-            raise refusal(KafkaException(error), f"{self._servers} (reading {self._topic!r})")
+            needed = f"READ on topic {self._topic!r}"
+            raise refusal(KafkaException(error), self._servers, needed)
 
     def _go_on(self, number: int) -> None:
         start, self._left[number] = self.trimmed(number)

@@ -11,17 +11,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from marq.errors import ConfigError, NotConnected
 from marq.kafka.clients import Consumer, take
 from marq.kafka.queue_topic import QueueTopic
+from marq.kafka.refusals import DENIED, denied
 
 log = logging.getLogger("marq.kafka")
 
 _GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID)
 _OFF_THE_LOG = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-_DENIED = (
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError._AUTHENTICATION,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-)
 
 _COMMITTED_S = 3.0
 
@@ -86,8 +81,9 @@ class Reading:
             change(self.consumer.assignment())
 
     def refuse_if_denied(self, error: KafkaError) -> None:
-        if error.code() in _DENIED:
-            raise ConfigError(f"the cluster refuses reading {self._queue!r}: {error.str()}")
+        if error.code() in DENIED:
+            kind = "group of" if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED else "topic"
+            raise denied(f"READ on the {kind} {self._queue!r}", error.str())
 
     def _failed(self, message: Any) -> None:
         error = message.error()

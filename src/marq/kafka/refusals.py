@@ -39,7 +39,11 @@ DENIED = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
+UNREADABLE = tuple(code for code in DENIED if code != KafkaError.GROUP_AUTHORIZATION_FAILED)
+"""Why a reader outside any group gets nothing. librdkafka asks for the group it is given a name of,
+which no reader uses: to be refused that one is no matter."""
 
 
 def unreachable(servers: str) -> NotConnected | ConfigError:
@@ -49,12 +53,21 @@ def unreachable(servers: str) -> NotConnected | ConfigError:
     return NotConnected(f"no broker answers at {servers}: check the address and that Kafka runs")
 
 
-def refusal(error: KafkaException, servers: str) -> ConfigError | NotConnected:
-    """What the cluster will not do, in a sentence."""
+def refusal(error: KafkaException, servers: str, needed: str = "") -> ConfigError | NotConnected:
+    """What the cluster will not do, in a sentence; `needed`: the right that it takes."""
     code, text = error.args[0].code(), error.args[0].str()
     if code in DENIED:
-        return ConfigError(f"the cluster at {servers} refuses the credentials or rights: {text}")
+        return denied(needed, f"{text}, says {servers}")
     return NotConnected(f"the cluster at {servers} refuses: {text}")
+
+
+def denied(needed: str, said: str) -> ConfigError:
+    """A right is missing: the operator's to give, and final until then."""
+    right = f": it takes {needed}" if needed else ""
+    return ConfigError(
+        f"the cluster refuses the credentials or rights{right} ({said}); "
+        f"docs/security.md has the rights of each role"
+    )
 
 
 def patiently(call: Callable[[], T], timeout_s: float) -> T:

@@ -12,6 +12,7 @@ from marq.core.stored import ANY_PARTITION, Outgoing
 from marq.errors import ConfigError, NotConnected, PayloadError, QueueError
 from marq.kafka.answers import Waiting
 from marq.kafka.lasting import LastingProducer
+from marq.kafka.refusals import denied
 from marq.message import Sent, moment
 
 _POLL_S = 0.1
@@ -175,5 +176,5 @@ def send_error(error: KafkaError, topic: str, size: int) -> QueueError:
                 f"there is no queue {topic!r}: it was deleted; create it again first"
             )
         case KafkaError.TOPIC_AUTHORIZATION_FAILED | KafkaError._AUTHENTICATION:
-            return ConfigError(f"the cluster refuses to take messages for {topic!r}: {error.str()}")
+            return denied(f"WRITE on topic {topic!r}", error.str())
     return NotConnected(f"the message to {topic!r} was not sent: {error.str()}")

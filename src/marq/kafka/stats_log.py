@@ -26,7 +26,7 @@ from msgspec import Meta
 from marq.errors import ConfigError
 from marq.kafka.clients import Consumer, take
 from marq.kafka.config import Config
-from marq.kafka.refusals import DENIED, refusal
+from marq.kafka.refusals import UNREADABLE, refusal
 from marq.kafka.renewed import RenewedProducer
 from marq.message import Stats
 
@@ -167,8 +167,9 @@ class StatsReader:
 
     def _is_end(self, error: KafkaError) -> bool:
         """Whether this is the end of the log; where the log is another one now, begin anew."""
-        if error.code() in DENIED:
-            raise refusal(KafkaException(error), self._settings["bootstrap.servers"])
+        if error.code() in UNREADABLE:
+            servers = self._settings["bootstrap.servers"]
+            raise refusal(KafkaException(error), servers, f"READ on topic {self._topic!r}")
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             assert self._consumer is not None
             self._counts.clear()

@@ -115,27 +115,17 @@ class Secured:
     # Rights.
 
     def allow(self, user: str, *rights: Right) -> None:
-        """Give a user these rights."""
-        bindings = [binding for right in rights for binding in right.bindings(user)]
-        admin = self.admin()
-        for future in admin.create_acls(bindings).values():
-            future.result(10)
-
-    def deny_all(self, user: str) -> None:
-        """Take all rights from a user."""
-        anything: Any = None
-        everything = AclBindingFilter(
-            ResourceType.ANY,
-            anything,
-            ResourcePatternType.ANY,
-            f"User:{user}",
-            anything,
-            AclOperation.ANY,
-            AclPermissionType.ANY,
-        )
-        admin = self.admin()
-        for future in admin.delete_acls([everything]).values():
-            future.result(10)
+        """Give a user these rights, and no others."""
+        admin, everything = self.admin(), _all_of(user)
+        for deleted in admin.delete_acls([everything]).values():
+            deleted.result(30)
+        wanted = {binding for right in rights for binding in right.bindings(user)}
+        for created in admin.create_acls(list(wanted)).values():
+            created.result(30)
+        until = time.monotonic() + 30
+        # The controller has them; the broker hears of it.
+        while set(admin.describe_acls(everything).result(30)) != wanted:
+            assert time.monotonic() < until, f"the rights of {user} are not in force"
 
     def _properties(self) -> dict[str, Any]:
         broker, authority = self._broker, self.authority
@@ -182,15 +172,28 @@ class Secured:
         }
 
 
+def _all_of(user: str) -> AclBindingFilter:
+    anything: Any = None
+    return AclBindingFilter(
+        ResourceType.ANY,
+        anything,
+        ResourcePatternType.ANY,
+        f"User:{user}",
+        anything,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+
+
 class Right:
     """Operations on what begins with a name; `*`: on all of that kind."""
 
     def __init__(self, kind: str, prefix: str, *operations: str, exact: bool = False) -> None:
         self.kind, self.prefix, self.operations = kind, prefix, operations
-        self._exact = exact or prefix == "*"
+        self.exact = exact or prefix == "*"
 
     def bindings(self, user: str) -> Iterator[AclBinding]:
-        pattern = ResourcePatternType.LITERAL if self._exact else ResourcePatternType.PREFIXED
+        pattern = ResourcePatternType.LITERAL if self.exact else ResourcePatternType.PREFIXED
         for operation in self.operations:
             yield AclBinding(
                 ResourceType[self.kind],
@@ -201,6 +204,15 @@ class Right:
                 AclOperation[operation],
                 AclPermissionType.ALLOW,
             )
+
+    def singly(self) -> Iterator[Right]:
+        """The same, a right for each operation."""
+        for operation in self.operations:
+            yield Right(self.kind, self.prefix, operation, exact=self.exact)
+
+    def described(self) -> Right:
+        """No more than to see that it is there."""
+        return Right(self.kind, self.prefix, "DESCRIBE", exact=self.exact)
 
     def __repr__(self) -> str:
         return f"{'+'.join(self.operations)} on {self.kind.lower()} {self.prefix}"

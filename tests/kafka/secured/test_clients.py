@@ -59,8 +59,8 @@ def test_spark_reads_with_every_form_of_settings_that_lets_a_client_in(
     secured: Secured, tmp_path: Path
 ) -> None:
     for user in (NAME, "app"):
-        secured.allow(user, Right("TOPIC", "*", "ALL"), Right("GROUP", "*", "ALL"))
-        secured.allow(user, Right("BROKER", "kafka-cluster", "ALL", exact=True))
+        everything = (Right(kind, "*", "ALL") for kind in ("TOPIC", "GROUP"))
+        secured.allow(user, *everything, Right("BROKER", "kafka-cluster", "ALL", exact=True))
     found = forms(secured)
     with marq.connect(f"kafka://{secured.servers}", kafka=secured.login("admin")) as broker:
         queue = broker.queue("read-by-spark", partitions=1)

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 import marq
-from tests.kafka.secured.cluster import ADMIN, Secured, Settings
+from tests.e2e.kafka_process import eventually
+from tests.kafka.secured import roles
+from tests.kafka.secured.cluster import Secured, Settings
 from tests.spark_ports import refuse_open_doors
 from tests.tracker_process import TrackerProcess
 
@@ -21,19 +23,27 @@ def in_environment(settings: Settings) -> dict[str, str]:
     }
 
 
-def test_no_other_user_of_the_machine_gets_at_what_the_tracker_was_given(
+def test_a_tracker_works_with_its_least_rights_and_nobody_gets_at_what_it_was_given(
     secured: Secured, tmp_path: Path
 ) -> None:
-    settings, password = in_environment(secured.login(ADMIN)), secured.password(ADMIN)
-    checkpoint = tmp_path / "checkpoint"
+    secured.allow("tracker", *roles.tracker())
+    secured.allow("operator", *roles.operator())
+    settings, password = in_environment(secured.login("tracker")), secured.password("tracker")
+    checkpoint, url = tmp_path / "checkpoint", f"kafka://{secured.servers}"
+    with marq.connect(url, kafka=secured.login("operator")) as operator:
+        operator.queue("kept", lease="1s", max_attempts=2, backoff=("100ms", "100ms"))
 
     with TrackerProcess(secured.servers, checkpoint, settings) as tracker:
         tracker.wait_until_ready()
-        with marq.connect(f"kafka://{secured.servers}", kafka=secured.login(ADMIN)) as broker:
-            queue = broker.queue("kept", lease="1s")
+        with marq.connect(url, kafka=secured.login("operator")) as broker:
+            queue = broker.queue("kept")
             queue.send(b"1")
             first, again = queue.receive(wait="60s"), queue.receive(wait="60s")
-            again[0].ack().result(30)
+            again[0].reject("no").result(30)
+            assert eventually(lambda: bool(queue.dead_letters.list()), 60)
+            assert eventually(lambda: queue.stats().dead == 1, 60)
+            assert queue.dead_letters.redrive() == 1
+            assert eventually(lambda: bool(queue.receive(wait="5s")), 60)
         refuse_open_doors(tracker.family())
         started_as = [" ".join(process.cmdline()) for process in tracker.family()]
         written = [path for path in checkpoint.rglob("*") if path.is_file()]
