@@ -99,7 +99,7 @@ class DeadLetters(Queue[Any]):
 
 def _chunks(chosen: Iterator[Stored], rate: float | None = None) -> Iterator[list[Stored]]:
     """By hundreds, or by what a slower rate lets pass in a step."""
-    size = _AT_ONCE if rate is None else max(1, min(int(rate * _STEP_S), _AT_ONCE))
+    size = _AT_ONCE if rate is None else max(1, int(min(rate, _AT_ONCE / _STEP_S) * _STEP_S))
     while letters := list(islice(chosen, size)):
         yield letters
 

@@ -46,6 +46,11 @@ def test_a_wrong_redrive_sends_nothing(
     assert len(letters.list()) == 1
 
 
+@pytest.mark.parametrize("rate", [float("inf"), 10**400, 1e308, 0.5])
+def test_any_rate_above_0_is_kept(letters: marq.DeadLetters, rate: float) -> None:
+    assert letters.redrive(rate=rate) == 1
+
+
 @pytest.mark.parametrize(("given", "advice"), WRONG_CHOICE)
 def test_a_wrong_discard_removes_nothing(
     letters: marq.DeadLetters, given: dict[str, Any], advice: str
