@@ -62,6 +62,20 @@ def test_a_queue_of_another_namespace_is_refused_by_name(teams: Pair) -> None:
     assert [each.payload for each in theirs.receive(wait="30s")] == [b"1"]
 
 
+def test_a_group_of_another_namespace_s_queue_is_not_there(teams: Pair) -> None:
+    one, other = teams
+    theirs = other.queue(new_name())
+    group = other.group(theirs.name, "billing", max_members=2, members=["m1"])
+
+    with pytest.raises(ConfigError, match="there is no group"):
+        one.group(theirs.name, "billing")
+    with pytest.raises(ConfigError, match="there is no queue"):
+        one.group(theirs.name, "billing", max_members=2, members=["m1"])
+
+    assert (theirs.name, "billing") not in one.groups()
+    assert group.members() == ["m1"]
+
+
 def test_a_queue_that_was_deleted_is_nobody_s(teams: Pair) -> None:
     one, other = teams
     name = new_name()

@@ -45,8 +45,9 @@ class Manager:
         return self.registry.all()
 
     def table(self, names: GroupNames) -> Table | None:
-        """What the log says of a group now; None if there is none."""
-        if self.registry.is_leftover(names) or not self._is_laid_out(names):
+        """What the log says of a group now; None if there is none. Topics of its name may also be
+        there of an earlier queue, or of a queue of another namespace."""
+        if not self.registry.is_ours(names) or not self._is_laid_out(names):
             return None
         with self._log(names) as log:
             return log.table if log.table.config else None

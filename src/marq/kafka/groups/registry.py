@@ -33,15 +33,16 @@ class Registry:
         """Every group that is recorded, or seen and of a queue of ours, and no leftovers."""
         catalog = self.catalog()
         recorded = {GroupNames(*each, self._space) for each in catalog.groups()}
-        return sorted(recorded | {each for each in self.seen() if self._is_ours(catalog, each)})
+        return sorted(recorded | {each for each in self.seen() if _is_ours(catalog, each)})
 
     def seen(self) -> set[GroupNames]:
         """The groups whose topics are there, of whatever namespace."""
         found = (naming.of_topic(topic, self._space) for topic in self._admin.topics())
         return {each for each in found if each is not None}
 
-    def _is_ours(self, catalog: Catalog, names: GroupNames) -> bool:
-        return catalog.made(names.queue) > 0 and not catalog.is_leftover(*names.place)
+    def is_ours(self, names: GroupNames) -> bool:
+        """Whether what is there under this name is one of our queue's."""
+        return _is_ours(self.catalog(), names)
 
     def without_topics(self, catalog: Catalog) -> set[GroupNames]:
         """Groups that are recorded, and have no control log. One nobody may see is not among
@@ -76,3 +77,7 @@ class Registry:
             self._admin.forget_group(group)
         while (catalog := self.catalog()).is_leftover(*names.place):
             self._log.append(catalog.forget_group(*names.place))
+
+
+def _is_ours(catalog: Catalog, names: GroupNames) -> bool:
+    return catalog.made(names.queue) > 0 and not catalog.is_leftover(*names.place)
