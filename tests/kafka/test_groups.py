@@ -164,6 +164,33 @@ def test_a_message_can_be_given_up_at_once(
     assert letter.headers["h"] == b"1"
 
 
+def test_what_was_given_up_and_comes_again_can_still_be_acked(
+    broker: marq.Broker, new_queue: NewQueue, consume: Consume
+) -> None:
+    queue = new_queue()
+    group = new_group(broker, queue, max_ack_pending=2)
+    for payload in ("kept", "given up"):
+        queue.send(payload, key="k")
+    kept: list[GroupDelivery] = []
+
+    def settle(delivery: GroupDelivery) -> None:
+        if len(kept) == 2:
+            return delivery.ack()
+        kept.append(delivery)
+        if delivery.payload == "given up":
+            delivery.term("why")
+            kept[0].nak()
+        return None
+
+    seen = Seen(settle)
+    consume(group, "m1", seen)
+    seen.wait(4)
+
+    assert seen.payloads == ["kept", "given up"] * 2
+    assert eventually(lambda: is_done(group))
+    assert queue.dead_letters.list() == []
+
+
 def test_what_is_not_acked_in_time_comes_again(
     broker: marq.Broker, new_queue: NewQueue, consume: Consume
 ) -> None:

@@ -92,18 +92,17 @@ class Lane:
         return bool(tenure.inbox and tenure.open and not tenure.not_before_s)
 
     def _turn(self, tenure: Tenure) -> None:
-        inbox = tenure.inbox
         for _ in range(_TURN):
             if self._closing or tenure.not_before_s or (self._unsettled and not self._has_room()):
                 return
             try:
-                message = inbox.popleft()
+                message = tenure.take()
             except IndexError:
                 return
             if message.error() is None:
                 self._hand_out(tenure, message)
             else:
-                tenure.reached(message.offset())
+                tenure.reached(message)
 
     def _hand_out(self, tenure: Tenure, message: Any) -> None:
         found = headers(message)
@@ -146,8 +145,7 @@ class Lane:
             self._bury(tenure, message, 0, "expired: its ttl was over")
             return False
         if due_ms > now_ms:
-            tenure.inbox.appendleft(message)
-            tenure.not_before_s = time.monotonic() + min(1.0, (due_ms - now_ms) / 1_000)
+            tenure.wait(message, min(1.0, (due_ms - now_ms) / 1_000))
             return False
         return True
 

@@ -42,17 +42,39 @@ class Tenure:
         self._handed: dict[int, GroupDelivery] = {}
         """In order: what is not done, or done behind something that is not."""
         self._letters: list[tuple[int, Outgoing]] = []
+        self._put_backs = self._seen = 0
+        """How often something was put back, and how often when the lane last took a message."""
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._waiting = 0
 
-    # For the lane.
+    # For the lane: it takes a message, and says what becomes of it. What any thread puts back in
+    # between comes before that message, so then it is taken again, in its turn.
+
+    def take(self) -> Any:
+        """The next message; `IndexError` if there is none."""
+        self._seen = self._put_backs  # first: half of what is put back may be there already
+        return self.inbox.popleft()
+
+    def _is_its_turn(self, message: Any) -> bool:
+        if self._seen == self._put_backs:
+            return self.open
+        self._wait_in_turn(message)
+        return False
+
+    def _wait_in_turn(self, message: Any) -> None:
+        if not self.open:
+            return
+        before = []
+        while self.inbox and self.inbox[0].offset() < message.offset():
+            before.append(self.inbox.popleft())
+        self.inbox.extendleft([message, *reversed(before)])
 
     def begin(self, message: Any, attempt: int) -> GroupDelivery | None:
-        """Hand a message out; None if the partition is being given up."""
+        """Hand a message out; None if it is not its turn, or the partition is being given up."""
         delivery = GroupDelivery(self, message, attempt)
         with self._lock:
-            if not self.open:
+            if not self._is_its_turn(message):
                 return None
             self._handed[delivery.offset] = delivery
         return delivery
@@ -66,18 +88,27 @@ class Tenure:
     def skip(self, message: Any, letter: Outgoing | None) -> None:
         """Done without being handed out: a dead letter, or nothing."""
         with self._lock:
-            if not self.open:
+            if not self._is_its_turn(message):
                 return
             delivery = GroupDelivery(self, message, 0)
             self._handed[delivery.offset] = delivery
             self._done(delivery, letter)
         self._owner.dirty()
 
-    def reached(self, end: int) -> None:
-        """Nothing is left below `end`: what lies there are marks of transactions. It comes through
-        the inbox, behind all messages below it, or it would ack one that is on its way out."""
+    def wait(self, message: Any, seconds: float) -> None:
+        """It is not due yet: neither it nor what follows is handed out meanwhile."""
         with self._lock:
-            if self._handed or not self.open or end <= self.watermark:
+            if self._is_its_turn(message):
+                self._wait_in_turn(message)
+                self.not_before_s = time.monotonic() + seconds
+
+    def reached(self, mark: Any) -> None:
+        """Nothing is left below this mark: what lies there are marks of transactions. It comes
+        through the inbox, behind all messages below it, or it would ack one that is on its way
+        out."""
+        end = mark.offset()
+        with self._lock:
+            if not self._is_its_turn(mark) or self._handed or end <= self.watermark:
                 return
             self.watermark = end
         self._owner.dirty()
@@ -147,9 +178,11 @@ class Tenure:
         again = [each for offset, each in self._handed.items() if offset >= at]
         for each in again:
             del self._handed[each.offset]
+        self._letters = [each for each in self._letters if each[0] < at]
         self.inbox.extendleft(each._message for each in reversed(again))
         self.attempts[at] = delivery.attempt + 1
         self.not_before_s = time.monotonic() + delay_s
+        self._put_backs += 1  # last: whoever has taken one of them meanwhile must see it
         self._changed.notify_all()
 
     def expire(self, delivery: GroupDelivery) -> bool:
