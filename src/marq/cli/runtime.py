@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from marq import embedded, settings
+from marq.cli import cluster
 from marq.cli.errors import clear_errors
 from marq.embedded import control, files, foreground, layout
 from marq.embedded.state import State
@@ -59,8 +60,16 @@ def down(data: Data = None) -> None:
         typer.echo("stopped" if stopped else "nothing was running")
 
 
-def status(data: Data = None, as_json: Json = False) -> None:
+def status(
+    data: Data = None,
+    url: Annotated[
+        str | None, typer.Option("--url", help="a cluster instead: whether its tracker keeps time")
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Show what runs."""
+    if url is not None:
+        return cluster.show(url, as_json)
     with clear_errors():
         found = embedded.status(_directory(data))
         if as_json:

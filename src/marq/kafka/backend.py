@@ -35,6 +35,7 @@ from marq.kafka.queue_end import QueueEnd
 from marq.kafka.queue_topic import QueueTopic
 from marq.kafka.reader import Reader
 from marq.kafka.sender import Sender
+from marq.kafka.stats_log import Sign
 from marq.message import Sent, Stats
 from marq.receipt import Receipt
 from marq.settings import Settings
@@ -271,6 +272,10 @@ class Kafka:
 
     def discard(self, chunks: Iterable[list[Stored]]) -> Iterator[int]:
         return dead_letters.discard(self, chunks)
+
+    def sign_of_life(self) -> Sign:
+        """The last one of the cluster's tracker."""
+        return self._connected().stats.sign()
 
     def stats(self, queue: str) -> Stats:
         """What the tracker wrote last; where none ever ran, from a look at the logs."""

@@ -41,9 +41,13 @@ _UNKNOWN = b""
 _Count = Annotated[int, Meta(ge=0, le=1 << 62)]
 
 
-class _Sign(msgspec.Struct):
+class Sign(msgspec.Struct, frozen=True):
+    """A tracker's sign of life."""
+
     at_ms: _Count = 0
+    """When it was given, by the log's clock; 0: never."""
     features: tuple[str, ...] = ()
+    """What that tracker knows."""
 
 
 class _Counts(msgspec.Struct):
@@ -54,7 +58,7 @@ class _Counts(msgspec.Struct):
     oldest_age: Annotated[float, Meta(ge=0)] = 0.0
 
 
-_sign = msgspec.json.Decoder(_Sign)
+_sign = msgspec.json.Decoder(Sign)
 _counts = msgspec.json.Decoder(_Counts)
 
 
@@ -82,7 +86,7 @@ class StatsWriter:
         for key, value in wanted.items():
             if key not in self._written or self._written[key] != value:
                 self._put(key, value, self._written)
-        self._put(_ALIVE, msgspec.json.encode(_Sign(at_ms, FEATURES)), {})
+        self._put(_ALIVE, msgspec.json.encode(Sign(at_ms, FEATURES)), {})
         self._producer.poll(0)
 
     def flush(self, timeout_s: float) -> bool:
@@ -128,6 +132,12 @@ class StatsReader:
         with self._lock:
             self._follow()
             return list(self._counts)
+
+    def sign(self) -> Sign:
+        """The tracker's last sign of life."""
+        with self._lock:
+            self._follow()
+            return Sign(self.alive_ms, tuple(sorted(self.features)))
 
     def require(self, feature: str) -> None:
         """Refuse to go on if a tracker runs that does not know this; where none ever ran, one of
