@@ -193,6 +193,21 @@ def test_claims_beyond_the_topic_end_in_letters_that_say_so(scene: Scene) -> Non
     assert {"the payload is gone" in letter.reason for letter in scene.letters()} == {True}
 
 
+def test_what_lies_behind_records_that_someone_deleted_comes_back(scene: Scene) -> None:
+    for number in range(6):
+        scene.queue.send(b"%d" % number)
+    scene.claim(6)
+    scene.backend.admin.trim({(scene.queue.name, 0): 4})
+
+    report = scene.act(scene.lapsed())
+
+    assert report.fates == {"copied": 2, "buried": 4}
+    assert {"the payload is gone" in letter.reason for letter in scene.letters()} == {True}
+    scene.queue.resume()
+    got = scene.queue.receive(2, "10s")
+    assert {each.payload for each in got} == {b"4", b"5"}
+
+
 def test_what_has_no_topic_to_go_to_waits_and_the_others_come_back(scene: Scene) -> None:
     scene.queue.send(b"x")
     scene.claim(1)

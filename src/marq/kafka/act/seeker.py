@@ -21,9 +21,8 @@ _GONE = (
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
     KafkaError.UNKNOWN_TOPIC_ID,
-    KafkaError._AUTO_OFFSET_RESET,
-    KafkaError.OFFSET_OUT_OF_RANGE,
 )
+_OFF_THE_LOG = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -44,6 +43,7 @@ class Seeker:
         self.reached: dict[Place, int] = {}
         """How far the last read came, by partition."""
         self._left: dict[Place, int] = {}
+        self._starts: dict[Place, int] = {}
         self._at_end: set[Place] = set()
         """Partitions of which all is read that can be."""
 
@@ -58,6 +58,7 @@ class Seeker:
         if not self._left:
             return
         self._find({topic for topic, _, _, _ in spans})
+        self._starts = {(topic, number): start for topic, number, start, _ in spans}
         self._consumer.assign([TopicPartition(t, n, at) for t, n, at, _ in spans])
         try:
             yield from self._until(time.monotonic() + undecided_s)
@@ -103,11 +104,28 @@ class Seeker:
         if error.code() == KafkaError._PARTITION_EOF:
             self._at_end.add(place)
             self._passed(place, message.offset())
+        elif error.code() in _OFF_THE_LOG:
+            self._go_on(place)
         elif error.code() in _GONE:  # not found; a broker that is away is waited for
             self._left.pop(place, None)
         elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:  # waiting changes nothing
             raise ConfigError(f"the cluster refuses reading {place[0]!r}: {error.str()}")
         return False
+
+    def _go_on(self, place: Place) -> None:
+        """The log begins behind where the span does: what of it is there is read."""
+        end = self._left.pop(place, 0)
+        at = TopicPartition(*place)
+        try:
+            at.offset, _ = self._consumer.get_watermark_offsets(at, timeout=_QUIET_S)
+        except KafkaException as error:
+            self._left[place] = end
+            raise NotConnected(f"nobody tells where {place[0]!r} starts: {error}") from None
+        # Not by seek: librdkafka has stopped fetching it.
+        self._consumer.incremental_unassign([at])
+        if self._starts[place] < at.offset < end:
+            self._starts[place], self._left[place] = at.offset, end
+            self._consumer.incremental_assign([at])
 
     def _passed(self, place: Place, offset: int) -> None:
         self.reached[place] = offset
