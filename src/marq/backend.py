@@ -66,8 +66,9 @@ class Backend(Protocol):
         """The definitions, as far as the log goes now."""
         ...
 
-    def change(self, name: str, definition: QueueDefinition | None) -> bool:
-        """Create, alter or (None) delete a queue; False if someone else changed it first."""
+    def change(self, name: str, definition: QueueDefinition | None, version: int) -> bool:
+        """Create, alter or (None) delete a queue whose record had this version; False if someone
+        else changed it since."""
         ...
 
     def purge(self, name: str) -> None:

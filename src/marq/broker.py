@@ -72,12 +72,14 @@ class Broker:
 
     def _create_or_compare(self, name: str, fields: dict[str, Any]) -> None:
         known = self.backend.catalog()
+        version = known.queue_version(name)
         while (stored := known.queue(name)) is None:
             names.new_queue_name(name, known.queues())
             # Two may create at once: the first in the catalog's log wins, the other compares.
-            if self.backend.change(name, options.define(fields)):
+            if self.backend.change(name, options.define(fields), version):
                 return
             known = self.backend.catalog()
+            version = known.queue_version(name)
         if names.collides(name) and name not in self._queues:
             log.warning(_COLLIDES, extra={"queue": name})
         if found := catalog.differences(stored, fields):
@@ -92,11 +94,16 @@ class Broker:
 
     def delete_queue(self, name: str) -> None:
         """Delete a queue with all its messages and its ordered groups; its dead letters stay."""
-        if self.backend.catalog().queue(names.queue_name(name)) is None:
+        known = self.backend.catalog()
+        if known.queue(names.queue_name(name)) is None:
             raise ConfigError(f"there is no queue {name!r} to delete")
+        made = known.made(name)
         delete_groups(self.backend, name)
-        while not self.backend.change(name, None):
-            pass
+        # Someone else may delete it first, and make another one of its name: that stays.
+        while (version := known.queue_version(name)) and known.made(name) == made:
+            if self.backend.change(name, None, version):
+                break
+            known = self.backend.catalog()
         self._queues.pop(name, None)
 
     def group(self, queue: str, name: str, **wanted: Any) -> Group:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from marq.backend import Backend, Handing, Inbox
 from marq.core import options as queue_options
 from marq.core import sending
-from marq.core.catalog import QueueDefinition
+from marq.core.catalog import Catalog, QueueDefinition
 from marq.core.duration import Duration, milliseconds
 from marq.core.sending import SendOptions
 from marq.errors import ConfigError
@@ -153,7 +153,10 @@ class Queue(Generic[T]):
     @property
     def definition(self) -> QueueDefinition:
         """The options in force."""
-        found = self._backend.catalog().queue(self.name)
+        return self._definition(self._backend.catalog())
+
+    def _definition(self, catalog: Catalog) -> QueueDefinition:
+        found = catalog.queue(self.name)
         if found is None:
             raise ConfigError(f"there is no queue {self.name!r}: it was deleted")
         return found
@@ -174,8 +177,12 @@ class Queue(Generic[T]):
 
     def _alter(self, **fields: Any) -> None:
         # Someone else may change the queue between reading and writing: then look again.
-        while not self._backend.change(self.name, replace(self.definition, **fields)):
-            pass
+        while True:
+            known = self._backend.catalog()
+            version = known.queue_version(self.name)
+            definition = replace(self._definition(known), **fields)
+            if self._backend.change(self.name, definition, version):
+                return
 
     def purge(self) -> None:
         """Void all that was sent before, in flight and delayed too."""

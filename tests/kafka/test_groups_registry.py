@@ -81,7 +81,9 @@ def test_a_queue_made_again_inherits_no_group_whose_deletion_was_cut_short(
     names = GroupNames(queue.name, "g")
     queue.send_many([b"old"] * 3)
     consume_all(broker.group(*names.place, **ONE), 3)
-    assert backend.change(queue.name, None)  # and here the process dies
+    assert backend.change(
+        queue.name, None, backend.catalog().queue_version(queue.name)
+    )  # and here the process dies
     assert left(backend, names)
 
     again = broker.queue(queue.name, partitions=1)
@@ -131,7 +133,7 @@ def test_the_tracker_removes_what_is_left_of_a_deleted_queue_s_groups(
     queue = new_queue(partitions=1)
     names = GroupNames(queue.name, "g")
     broker.group(*names.place, **ONE)
-    assert backend.change(queue.name, None)
+    assert backend.change(queue.name, None, backend.catalog().queue_version(queue.name))
 
     monkeypatch.setattr(keeping, "LEFT_S", 60.0)
     keep(tracker, names, monkeypatch)
@@ -224,7 +226,10 @@ def test_a_group_and_a_queue_never_share_a_consumer_group(
 ) -> None:
     queue = new_queue(partitions=1)
     other = f"group.{queue.name}.g"
-    assert backend.change(other, replace(queue.definition, purged={}))  # an earlier release did
+    version = backend.catalog().queue_version(other)
+    assert backend.change(
+        other, replace(queue.definition, purged={}), version
+    )  # an earlier release did
 
     with pytest.raises(ConfigError, match="choose another name for the group"):
         broker.group(queue.name, "g", **ONE)

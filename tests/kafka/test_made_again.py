@@ -1,12 +1,16 @@
-"""A queue made again under its name, where the deletion of the last one was cut short."""
+"""Queues deleted, made again and altered by several at once, and by some who die half-way."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 
 import marq
+from marq.core.catalog import QueueDefinition
+from marq.errors import ConfigError
 from marq.kafka.backend import Kafka
-from tests.e2e.kafka_fixtures import NewQueue
+from tests.e2e.kafka_fixtures import Connect, NewQueue
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
 
@@ -52,3 +56,87 @@ def test_a_topic_that_someone_else_made_since_is_kept_with_what_is_in_it(
     again = broker.queue(name, partitions=1)
 
     assert [each.payload for each in again.receive(1, "10s")] == [b"a foreign one's"]
+
+
+def test_one_that_another_process_makes_while_it_is_being_deleted_keeps_its_messages(
+    broker: marq.Broker,
+    backend: Kafka,
+    connect: Connect,
+    new_queue: NewQueue,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = new_queue(partitions=1).name
+    other = connect()
+
+    def leave(queue: str) -> None:  # which takes a while
+        other.queue(queue, partitions=1).send_many([b"new"] * 3)
+
+    monkeypatch.setattr(backend, "close_pump", leave)
+    broker.delete_queue(name)
+
+    assert len(other.queue(name).receive(9, "10s")) == 3
+
+
+def meanwhile(
+    backend: Kafka, others: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What others do between reading the catalog and changing it, once."""
+    change, left = backend.change, [others]
+
+    def changed(name: str, definition: QueueDefinition | None, version: int) -> bool:
+        if left:
+            left.pop()()
+        return change(name, definition, version)
+
+    monkeypatch.setattr(backend, "change", changed)
+
+
+def test_of_two_who_alter_it_at_once_both_do(
+    broker: marq.Broker,
+    backend: Kafka,
+    connect: Connect,
+    new_queue: NewQueue,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = new_queue(partitions=1).name
+    other = connect().queue(name)
+    meanwhile(backend, lambda: other.update(max_attempts=77), monkeypatch)
+
+    broker.queue(name).update(lease="1m")
+
+    found = other.definition
+    assert (found.max_attempts, found.lease_ms) == (77, 60_000)
+
+
+def test_one_that_is_deleted_while_it_is_altered_is_not_made_again(
+    broker: marq.Broker,
+    backend: Kafka,
+    connect: Connect,
+    new_queue: NewQueue,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queue, other = new_queue(partitions=1), connect()
+    meanwhile(backend, lambda: other.delete_queue(queue.name), monkeypatch)
+
+    with pytest.raises(ConfigError, match="was deleted"):
+        queue.pause()
+    assert other.backend.catalog().queue(queue.name) is None
+
+
+def test_of_two_who_delete_it_at_once_neither_deletes_the_one_made_after(
+    broker: marq.Broker,
+    backend: Kafka,
+    connect: Connect,
+    new_queue: NewQueue,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name, other = new_queue(partitions=1).name, connect()
+
+    def make_again() -> None:
+        other.delete_queue(name)
+        other.queue(name, partitions=1).send(b"new")
+
+    meanwhile(backend, make_again, monkeypatch)
+    broker.delete_queue(name)
+
+    assert [each.payload for each in other.queue(name).receive(9, "10s")] == [b"new"]

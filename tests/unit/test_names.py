@@ -53,7 +53,7 @@ def test_a_wrong_name_is_refused_before_anything_is_written(
 def test_a_queue_that_has_a_name_reserved_since_goes_on_to_work(
     marq_broker: marq.Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert marq_broker.backend.change("orders.sub", QueueDefinition())
+    assert marq_broker.backend.change("orders.sub", QueueDefinition(), 0)
 
     queue = marq_broker.queue("orders.sub")
     queue.send(b"x")

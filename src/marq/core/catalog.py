@@ -100,6 +100,11 @@ class Catalog:
         found = self.record(kind, name)
         return found.version if found else 0
 
+    def queue_version(self, name: str) -> int:
+        """Of the queue's record. To be asked for before what it says, where both are to go
+        together: the catalog of a process follows the log at any time."""
+        return self.version(QUEUE, name)
+
     def made(self, queue: str) -> int:
         """The version that made the queue; 0 if there is none."""
         found = self._kept.get((QUEUE, queue))

@@ -159,8 +159,10 @@ class Kafka:
             raise ConfigError(f"there is no queue {name!r}: it was deleted; create it again first")
         return found
 
-    def change(self, name: str, definition: QueueDefinition | None) -> bool:
+    def change(self, name: str, definition: QueueDefinition | None, version: int) -> bool:
         before = self.catalog_log.read()
+        if before.queue_version(name) != version:
+            return False
         is_new = before.queue(name) is None
         topic_id = "" if definition is not None else (self.admin.topic_id(name) or b"").hex()
         if definition is not None and is_new:
@@ -170,20 +172,24 @@ class Kafka:
             topics.create_queue(self.admin, name, definition.partitions, self.replicas, self.space)
             # What was parked for an earlier queue of this name is not for this one.
             definition = replace(definition, purged=self._ends(self.space.delayed))
-        won = self.catalog_log.append(before.change(name, definition, topic_id))
+        entry = before.change(name, definition, topic_id)
+        # What is in force may have become newer under our eyes: only the next version may win.
+        won = entry.version == version + 1 and self.catalog_log.append(entry)
         if won and definition is None:
             self.close_pump(name)
-            self.admin.delete(name)
-            self.admin.forget_group(self.space.consumer_group(name))
+            # Leaving takes a while. By now the name may be a queue's that was made since.
+            if topic_id and topics.remove(self.admin, name, topic_id):
+                self.admin.forget_group(self.space.consumer_group(name))
         return won
 
     def purge(self, name: str) -> None:
         while True:
-            definition = self.catalog_log.read().queue(name)
+            found = self.catalog_log.read()
+            version, definition = found.queue_version(name), found.queue(name)
             if definition is None:
                 raise ConfigError(f"there is no queue {name!r} to purge")
             ends = self._ends(name, definition.partitions) | self._ends(self.space.delayed)
-            if self.change(name, replace(definition, purged=ends)):
+            if self.change(name, replace(definition, purged=ends), version):
                 return
 
     def _ends(self, topic: str, partitions: int = 0) -> dict[str, int]:

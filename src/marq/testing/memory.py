@@ -68,8 +68,10 @@ class Memory:
     def catalog(self) -> Catalog:
         return self._catalog
 
-    def change(self, name: str, definition: QueueDefinition | None) -> bool:
+    def change(self, name: str, definition: QueueDefinition | None, version: int) -> bool:
         with self.caught_up():
+            if self._catalog.queue_version(name) != version:
+                return False
             if definition is not None and self._catalog.queue(name) is None:
                 # What is parked for an earlier queue of this name must never reach the new one.
                 definition = replace(definition, purged=self._delayed_end())
@@ -90,7 +92,7 @@ class Memory:
             topic, definition = self._topic(name), self.definition(name)
             ends = {f"{name}:{n}": part.end for n, part in enumerate(topic.partitions)}
             purged = replace(definition, purged=ends | self._delayed_end())
-            self.change(name, purged)
+            self.change(name, purged, self._catalog.queue_version(name))
             self.group(name).purge(purged)
 
     def definition(self, name: str) -> QueueDefinition:
