@@ -46,11 +46,23 @@ class Log:
 
     def __init__(self) -> None:
         self.read_spans: list[Any] = []
+        self.reached: dict[tuple[str, int], int] = {}
+        self.decided = 1 << 62
+        """From here on transactions are undecided."""
+
+    @property
+    def unread(self) -> list[tuple[str, int]]:
+        return [
+            (topic, number)
+            for topic, number, _, end in self.read_spans
+            if self.reached[topic, number] < end
+        ]
 
     def read(self, spans: list[Any]) -> Iterator[Message]:
         self.read_spans += spans
-        for topic, _, start, end in spans:
-            yield from (Message(topic, offset) for offset in range(start, end))
+        for topic, number, start, end in spans:
+            self.reached[topic, number] = min(end, self.decided)
+            yield from (Message(topic, offset) for offset in range(start, min(end, self.decided)))
 
 
 @pytest.fixture
@@ -98,3 +110,22 @@ def test_what_was_read_is_not_read_again_but_in_another_topic_of_the_name(
     depths.records(("orders", 0), 0, 9)
 
     assert log.read_spans[2:] == [("orders", 0, 0, 9)]
+
+
+def test_what_a_transaction_hides_is_counted_when_it_has_ended(depths: Depths, log: Log) -> None:
+    place, span = ("orders", 0), (0, 5)
+    log.decided = 3
+
+    assert list(depths.records(place, *span)) == [(0, 3)]
+    assert len(taken(depths.messages({place: span}), place)) == 3
+
+    log.decided = 5
+    assert list(depths.records(place, *span)) == [span]
+    assert len(taken(depths.messages({place: span}), place)) == 5
+
+
+def test_what_was_trimmed_before_it_was_counted_is_not_asked_for(depths: Depths, log: Log) -> None:
+    depths.records(("orders", 0), 0, 5)
+
+    assert list(depths.records(("orders", 0), 7, 9)) == [(7, 9)]
+    assert log.read_spans[-1] == ("orders", 0, 7, 9)

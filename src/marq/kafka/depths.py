@@ -59,9 +59,11 @@ class Depths:
         if known is None or known.upto > end:  # never read, or another topic since a moment ago
             known = Known(start, Runs())
         if known.upto < end:
-            for message in self._seeker.read([(*place, known.upto, end)]):
+            first = max(start, known.upto)
+            for message in self._seeker.read([(*place, first, end)]):
                 known.records.add(message.offset(), message.offset() + 1)
-            known = Known(end, known.records)
+            # What a transaction that is undecided hides is read when that has ended.
+            known = Known(min(end, self._seeker.reached.get(place, first)), known.records)
         self._known[place] = known
         return Runs(known.records.within(start, end))
 
@@ -73,8 +75,9 @@ class Depths:
         for message in self._seeker.read([(*place, *span) for place, span in wanted.items()]):
             read[message.topic(), message.partition()].append(message)
         found = {(place, wanted[place]): _found(messages) for place, messages in read.items()}
-        self._seen = seen | found
-        return {place: each for (place, _), each in self._seen.items()}
+        undecided = set(self._seeker.unread)
+        self._seen = seen | {key: each for key, each in found.items() if key[0] not in undecided}
+        return {place: each for (place, _), each in (seen | found).items()}
 
 
 def taken(found: Mapping[Place, Found], place: Place) -> list[Waiting]:
