@@ -30,7 +30,7 @@ def signs_of_life(servers: str) -> Iterator[None]:
         at_ms = 1_700_000_000_000
         while not stopping.wait(0.2):
             at_ms += 200
-            writer.write({}, at_ms, ())
+            writer.write({}, at_ms, {})
 
     thread = threading.Thread(target=write, daemon=True)
     thread.start()

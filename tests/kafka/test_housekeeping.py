@@ -215,7 +215,7 @@ def test_a_queue_whose_topic_is_gone_keeps_no_other_from_being_counted_and_trimm
     assert eventually(noticed, 20)
 
     assert house.admin.starts(queue.name, 1) == [NUMBER - 2]
-    assert house.keeping._stats[queue.name].ready == 2
+    assert house.keeping._stats[queue.name][1].ready == 2
     broker.delete_queue(gone.name)
 
 

@@ -54,13 +54,13 @@ def test_counts_and_signs_of_life_are_written_after_a_producer_has_failed_for_go
     others = set(reader.keys())  # not removed: they are other tests'
 
     def says(ready: int, at_ms: int) -> bool:
-        writer.write({QUEUE: counts(ready)}, at_ms, {*others, QUEUE})
+        writer.write({QUEUE: counts(ready)}, at_ms, dict.fromkeys({*others, QUEUE}, 1))
         return reader.read(QUEUE) == counts(ready) and reader.alive_ms == at_ms
 
     assert eventually(lambda: says(1, 100), 20)
     fail_for_good(writer._producer._producer)
 
     assert eventually(lambda: says(2, 200), 20)
-    writer.write({}, 300, others)
+    writer.write({}, 300, dict.fromkeys(others, 1))
     assert eventually(lambda: reader.read(QUEUE) is None, 20)
     reader.close()

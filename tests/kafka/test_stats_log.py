@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 from confluent_kafka import Producer
@@ -12,9 +12,9 @@ from marq.core import names
 from marq.errors import ConfigError
 from marq.kafka import config
 from marq.kafka.backend import Kafka
-from marq.kafka.stats_log import FEATURES, StatsReader, StatsWriter
+from marq.kafka.stats_log import AGAIN_S, FEATURES, StatsReader, StatsWriter
 from marq.message import Stats
-from tests.e2e.kafka_fixtures import new_name
+from tests.e2e.kafka_fixtures import NewQueue, new_name
 from tests.e2e.kafka_process import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
@@ -30,12 +30,12 @@ def reader(kafka: embedded.Runtime, backend: Kafka) -> Iterator[StatsReader]:
 
 
 def by_a_tracker(
-    kafka: embedded.Runtime, stats: dict[str, Stats], at_ms: int, queues: Collection[str]
+    kafka: embedded.Runtime, stats: dict[str, Stats], at_ms: int, queues: Iterable[str]
 ) -> None:
     """What one that has just started writes first."""
     servers = kafka.bootstrap_servers
     found = StatsWriter(config.producer(servers, {}, 0), config.reader(servers, {}), names.STATS)
-    found.write(stats, at_ms, queues)
+    found.write(stats, at_ms, dict.fromkeys(queues, 1))
     assert found.flush(10)
 
 
@@ -94,3 +94,50 @@ def test_what_a_tracker_does_not_know_is_refused(
     by_a_tracker(kafka, {}, 13, reader.keys())
     assert eventually(lambda: reader.read("") is None and reader.alive_ms == 13, 10)
     reader.require(FEATURES[0])
+
+
+def test_what_a_replaced_tracker_wrote_last_does_not_stay(
+    kafka: embedded.Runtime, reader: StatsReader
+) -> None:
+    queue, now = new_name(), [0.0]
+    servers = kafka.bootstrap_servers
+    newest = StatsWriter(
+        config.producer(servers, {}, 0),
+        config.reader(servers, {}),
+        names.STATS,
+        now=lambda: now[0],
+    )
+    queues = {**dict.fromkeys(reader.keys(), 1), queue: 1}
+    old = Stats(9, 9, 9, 9, 9.0)
+    newest.write({queue: SOME}, 2, queues)
+    assert newest.flush(10)
+    by_a_tracker(kafka, {queue: old}, 1, queues)
+    assert eventually(lambda: reader.read(queue) == old, 10)
+
+    now[0] += AGAIN_S
+    newest.write({queue: SOME}, 3, queues)
+
+    assert eventually(lambda: reader.read(queue) == SOME, 10)
+
+
+def test_a_queue_that_was_made_again_inherits_no_counts(
+    kafka: embedded.Runtime, reader: StatsReader
+) -> None:
+    queue = new_name()
+    by_a_tracker(kafka, {queue: SOME}, 1, {*reader.keys(), queue})  # version 1 made it
+
+    assert eventually(lambda: reader.read(queue, made=1) == SOME, 10)
+    assert reader.read(queue, made=3) is None
+
+
+def test_where_the_tracker_is_gone_counts_are_of_this_moment(
+    kafka: embedded.Runtime, backend: Kafka, new_queue: NewQueue, reader: StatsReader
+) -> None:
+    queue = new_queue(partitions=1)
+    by_a_tracker(kafka, {queue.name: SOME}, 1, {*reader.keys(), queue.name})
+    queue.send(b"x")
+    queue.send(b"later", delay="1h")
+
+    found = queue.stats()
+
+    assert (found.ready, found.delayed, found.dead) == (1, 1, 0)

@@ -35,7 +35,7 @@ from marq.kafka.queue_end import QueueEnd
 from marq.kafka.queue_topic import QueueTopic
 from marq.kafka.reader import Reader
 from marq.kafka.sender import Sender
-from marq.kafka.stats_log import Sign
+from marq.kafka.stats_log import LATE_MS, Sign
 from marq.message import Sent, Stats
 from marq.receipt import Receipt
 from marq.settings import Settings
@@ -284,9 +284,13 @@ class Kafka:
         return self._connected().stats.sign()
 
     def stats(self, queue: str) -> Stats:
-        """What the tracker wrote last; where none ever ran, from a look at the logs."""
+        """What the tracker wrote last; where none runs, from a look at the logs."""
         self.definition(queue)
-        return self._connected().stats.read(queue) or counts.stats(self, queue)
+        reader = self._connected().stats
+        found = reader.read(queue, self.recent_catalog().made(queue))
+        if found is None or self.now_ms() > reader.alive_ms + LATE_MS:
+            return counts.stats(self, queue)
+        return found
 
     def counted(self, queue: str) -> Stats:
         """The counts of this very moment, from a look at the logs."""

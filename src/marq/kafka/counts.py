@@ -77,13 +77,15 @@ def stats(kafka: Kafka, queue: str) -> Stats:
     seen = look(kafka, queue, states)
     begun = sum(part.indexes.bit_count() for part in seen.parts() if part.attempt)
     held = sum(p.indexes.bit_count() for p in seen.parts() if p.action is Action.REDELIVER)
+    waiting_aside = kafka.reader.folded(kafka.space.delayed, kafka.markers_partitions)
+    parked = sum(state.parked.counts.get(queue, 0) for state in waiting_aside)
     open_now = sum(part.indexes.bit_count() for part in seen.parts())
     pairs = zip(seen.ends, seen.waiting_from, strict=True)
     waiting = sum(max(0, end - start) for end, start in pairs)
     return Stats(
         ready=waiting + open_now - begun,
         in_flight=begun - held,
-        delayed=held,
+        delayed=held + parked,
         dead=sum(1 for _ in _unclaimed(kafka, look(kafka, names.dead_letters(queue), states))),
         oldest_age=_oldest_age(kafka, seen),
     )

@@ -76,7 +76,8 @@ class Keeping:
         self._counts = QueueCounts(Depths(seeker), Depths(seeker), self.troubles)
         self._trimming = Trimming(self._admin, cluster.space, Holes(seeker), self.troubles)
         self._idle = IdleGroups(self._admin, cluster.space)
-        self._stats: dict[str, Stats] = {}
+        self._stats: dict[str, tuple[int, Stats]] = {}
+        """By queue, with the version that made it."""
         self._reports: dict[Place, Report] = {}
         self._trims: dict[Place, int] = {}
         self._lock = threading.Lock()
@@ -153,9 +154,12 @@ class Keeping:
 
     def _write(self, catalog: Catalog, counted: dict[str, Stats], now_ms: int) -> None:
         """What could not be counted now is as it was when it last could."""
-        before = {queue: self._stats[queue] for queue in catalog.queues() if queue in self._stats}
-        self._stats = before | counted
-        self._writer.write(self._stats, now_ms, set(catalog.queues()))
+        made = {queue: catalog.made(queue) for queue in catalog.queues()}
+        before = {queue: each for queue, each in self._stats.items() if made.get(queue) == each[0]}
+        now = {queue: (made[queue], each) for queue, each in counted.items() if queue in made}
+        self._stats = before | now
+        stats = {queue: each for queue, (_, each) in self._stats.items()}
+        self._writer.write(stats, now_ms, made)
 
     def _look_for_gone(self, sources: Collection[SourceCount], now: float) -> None:
         found = self._admin.describe_each({source.queue for source in sources})

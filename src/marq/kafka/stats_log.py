@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -38,6 +38,11 @@ FEATURES = ("newer-entries", "catalog-snapshots", "catalog-groups")
 """What this release's tracker knows, by name: a client may need one that not every tracker has."""
 _UNKNOWN = b""
 """What the topic has where the last write failed."""
+AGAIN_S = 60.0
+"""So often all is written though it has not changed: a tracker that was replaced may have written
+since, and a producer may have been given up with what it had not written."""
+LATE_MS = 10_000
+"""After so long without a sign of life no tracker counts."""
 _Count = Annotated[int, Meta(ge=0, le=1 << 62)]
 
 
@@ -56,6 +61,8 @@ class _Counts(msgspec.Struct):
     delayed: _Count = 0
     dead: _Count = 0
     oldest_age: Annotated[float, Meta(ge=0)] = 0.0
+    made: _Count = 0
+    """The version that made the queue; 0: an earlier release wrote this."""
 
 
 _sign = msgspec.json.Decoder(Sign)
@@ -63,26 +70,39 @@ _counts = msgspec.json.Decoder(_Counts)
 
 
 class StatsWriter:
-    """Writes the counts that have changed, and a sign of life each time."""
+    """Writes the counts that have changed, now and then all, and a sign of life each time."""
 
     def __init__(
-        self, settings: Config, reader: Config, topic: str, timeout_s: float = 10.0
+        self,
+        settings: Config,
+        reader: Config,
+        topic: str,
+        timeout_s: float = 10.0,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._now = now
+        self._all_at = 0.0
         self._topic = topic
         self._producer = RenewedProducer({**settings, "message.timeout.ms": 5_000})
         self._reader = StatsReader(reader, topic, timeout_s)
         self._written: dict[str, bytes | None] | None = None
         """What the topic has, by key; None: not looked yet what an earlier tracker left there."""
 
-    def write(self, stats: Mapping[str, Stats], at_ms: int, queues: Collection[str]) -> None:
-        """Write these, and remove what belongs to none of the queues."""
+    def write(self, stats: Mapping[str, Stats], at_ms: int, queues: Mapping[str, int]) -> None:
+        """Write these, and remove what belongs to none of the queues, which are given with the
+        versions that made them."""
         if self._written is None:
             self._written = dict.fromkeys(self._reader.keys(), _UNKNOWN)
             self._reader.close()
+        if self._now() >= self._all_at:
+            self._all_at = self._now() + AGAIN_S
+            self._written.update(dict.fromkeys(self._written, _UNKNOWN))
         wanted: dict[str, bytes | None] = {
             key: None for key in self._written if key.partition("/")[0] not in queues
         }
-        wanted |= {queue: msgspec.json.encode(asdict(counts)) for queue, counts in stats.items()}
+        for queue, counts in stats.items():
+            made = queues.get(queue.partition("/")[0], 0)
+            wanted[queue] = msgspec.json.encode({**asdict(counts), "made": made})
         for key, value in wanted.items():
             if key not in self._written or self._written[key] != value:
                 self._put(key, value, self._written)
@@ -114,18 +134,20 @@ class StatsReader:
         self._timeout_s = timeout_s
         self._consumer: Consumer | None = None
         self._lock = threading.Lock()
-        self._counts: dict[str, Stats | None] = {}
-        """By key; None: a record that cannot be read."""
+        self._counts: dict[str, tuple[int, Stats] | None] = {}
+        """By key, with the version that made the queue; None: a record that cannot be read."""
         self.alive_ms = 0
         """When the tracker last gave a sign of life; 0: never."""
         self.features: frozenset[str] = frozenset()
         """What the tracker knows, as of then."""
 
-    def read(self, queue: str) -> Stats | None:
-        """The queue's counts as the tracker last wrote them; None if it never did."""
+    def read(self, queue: str, made: int = 0) -> Stats | None:
+        """The counts of the queue that this version made, as a tracker last wrote them; None if it
+        never did. A queue made again inherits none."""
         with self._lock:
             self._follow()
-            return self._counts.get(queue)
+            found = self._counts.get(queue)
+        return found[1] if found and (not made or found[0] in (0, made)) else None
 
     def keys(self) -> list[str]:
         """Of what there are records."""
@@ -196,7 +218,8 @@ class StatsReader:
                 self._counts.pop(key, None)
             else:
                 self._counts[key] = None
-                self._counts[key] = Stats(**msgspec.structs.asdict(_counts.decode(value)))
+                found = msgspec.structs.asdict(_counts.decode(value))
+                self._counts[key] = (found.pop("made"), Stats(**found))
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
             about = {"offset": message.offset(), "error": str(error)}
             log.info("not a record of counts", extra=about)
