@@ -138,6 +138,8 @@ def decode(value: bytes | None) -> Entry:
     """The entry this record is; `NotAnEntry` on anything else."""
     if value is None:
         raise NotAnEntry("a record without a value")
+    if len(value) > MOST_BYTES:
+        raise NotAnEntry(f"{len(value):,} bytes: {MOST_BYTES:,} at most, for a snapshot carries it")
     if json_depth.is_deeper(value, MOST_DEEP):
         raise NotAnEntry(f"nested more than {MOST_DEEP} deep")
     try:
@@ -150,9 +152,14 @@ def decode(value: bytes | None) -> Entry:
 
 
 def _check_name(head: _Head) -> None:
-    """A queue's name is a topic's, and nobody's else."""
+    """A queue's name is a topic's, and nobody's else; so is a group's, beside its queue's."""
     if head.kind == QUEUE:
         names.queue_name(head.name)
+    if head.kind == GROUP:
+        queue, _, group = head.name.rpartition("/")
+        names.queue_name(queue)
+        if not group or "." in group or not names.is_topic(f"{queue}.group.{group}.control"):
+            raise NotAnEntry(f"{group!r} is no group's name")
     bytes.fromhex(head.topic_id)  # a ValueError if it is none
 
 
