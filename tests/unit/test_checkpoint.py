@@ -32,6 +32,17 @@ def test_a_crash_while_giving_up_leaves_the_newer_one_in_use(tmp_path: Path) -> 
     assert found.current.name == "0002"
 
 
+def test_one_of_another_log_is_given_up(tmp_path: Path) -> None:
+    Checkpoints(tmp_path).current.mkdir()  # an earlier release's
+    Checkpoints(tmp_path).use_for("this log")
+    Checkpoints(tmp_path).use_for("this log")
+    assert Checkpoints(tmp_path).current.name == "0001"
+
+    Checkpoints(tmp_path).use_for("another log")
+
+    assert Checkpoints(tmp_path).current.name == "0002"
+
+
 PROXY = "An exception was raised by the Python Proxy. Return Message: Traceback:\n"
 WORKER = f"{PROXY}org.apache.spark.SparkException: Job aborted. Lost task 0.0 in stage 8.0:\n"
 PLAN = """

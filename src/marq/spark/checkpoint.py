@@ -33,6 +33,17 @@ class Checkpoints:
         """The one in use; made when Spark first writes to it."""
         return self._directory / f"{self._number():04}"
 
+    def use_for(self, log: str) -> None:
+        """Give up one that was made of another log: Spark notices only if that was longer, and
+        what the new one says up to there would never be read."""
+        noted = self._directory / "log"
+        known = noted.read_text() if noted.exists() else log  # an earlier release notes nothing
+        if known != log:
+            self.give_up()
+        unfinished = noted.with_suffix(".new")
+        unfinished.write_text(log)
+        unfinished.replace(noted)
+
     def give_up(self) -> None:
         """Start anew: the next query begins with the log's first record."""
         old = self.current

@@ -215,6 +215,8 @@ class Tracker:
             for topic in self._kafka.space.hold_logs
             for partition, end in enumerate(admin.ends(topic, number))
         }
+        logs = admin.describe_all(self._kafka.space.hold_logs)
+        self._checkpoints.use_for(" ".join(about[0].hex() for about in logs.values() if about))
         source = pipeline.Source(
             self._options.servers, self._kafka.space, java_settings(self._extra)
         )
