@@ -16,7 +16,7 @@ from marq.core import sending
 from marq.core.catalog import Catalog, QueueDefinition
 from marq.core.duration import Duration, milliseconds
 from marq.core.sending import SendOptions
-from marq.errors import ConfigError
+from marq.errors import ConfigError, QueueError
 from marq.handler import Handler
 from marq.message import Delivery, Sent, Stats
 from marq.receipt import Receipt
@@ -73,8 +73,7 @@ class Queue(Generic[T]):
         messages = [self._message(each, options) for each in payloads]
         if options.get("message_id") is not None and len(messages) > 1:
             raise ConfigError("message_id is one message's: send them one by one")
-        receipts = [self._backend.send(self.name, message) for message in messages]
-        return [receipt.result() for receipt in receipts]
+        return _all([self._backend.send(self.name, message) for message in messages])
 
     def _message(self, payload: Any, options: SendOptions) -> sending.Message:
         message = sending.message(payload, options, self._max_delay_ms)
@@ -201,6 +200,21 @@ class Queue(Generic[T]):
             self._dead_letters = DeadLetters(self._backend, self.name)
             self._dead_letters.broker = self.broker
         return self._dead_letters
+
+
+def _all(receipts: list[Receipt[Sent]]) -> list[Sent]:
+    """What all were sent as. Each is asked, or those after one that was refused would be told of
+    once more by whoever flushes."""
+    found: list[Sent] = []
+    refused: QueueError | None = None
+    for receipt in receipts:
+        try:
+            found.append(receipt.result())
+        except QueueError as error:
+            refused = refused or error
+    if refused is not None:
+        raise refused
+    return found
 
 
 def _fulfil(taken: Future[T], call: Callable[[], T]) -> None:

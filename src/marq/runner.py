@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -12,11 +12,13 @@ from itertools import count
 from marq import threads
 from marq.backend import Backend, Handing, Inbox
 from marq.core.duration import text
-from marq.errors import NotConnected
+from marq.errors import QueueError
 from marq.gate import Gate
 from marq.handler import Handler
 from marq.job import Deliveries, Job, give_back, settle
 from marq.loop import Loop
+
+log = logging.getLogger("marq.worker")
 
 BATCH = 500
 """Messages a batch handler is handed at most."""
@@ -240,8 +242,10 @@ class Runner:
             self._gate.open()
 
     def _write_down(self) -> None:
-        with contextlib.suppress(NotConnected):  # no broker takes it now: not for ever
+        try:
             self._backend.flush(self._lease_s())
+        except QueueError as error:  # no broker takes it now, or never: that ends no worker
+            log.warning("not written", extra={"queue": self.name, "error": str(error)})
 
     def _run_suspect(self, hand: int) -> None:
         jobs = self._begin(hand, self._handing_alone, 1, 0)

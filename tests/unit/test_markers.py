@@ -13,9 +13,10 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaExceptio
 from marq.core import codec
 from marq.core.marker import Action, Claim, ClaimId, Held, Hold, Progress, Source
 from marq.core.names import DEFAULT
-from marq.errors import LeaseLost, QueueError
-from marq.kafka import flush, lasting
+from marq.errors import DeliveryError, LeaseLost, NotConnected, QueueError
+from marq.kafka import flush, lasting, markers
 from marq.kafka.answers import Answer
+from marq.kafka.delivery import KafkaDelivery
 from marq.kafka.handout import Handout
 from marq.kafka.live import LiveClaim
 from marq.kafka.markers import Markers
@@ -23,6 +24,25 @@ from marq.kafka.markers import Markers
 PATIENCE_S = 30.0
 UNSAYABLE = cast(str, None)
 """A reason that no codec can write."""
+
+
+class Message:
+    """What a delivery refers to."""
+
+    def topic(self) -> str:
+        return "q"
+
+    def partition(self) -> int:
+        return 0
+
+    offset = partition
+
+    def timestamp(self) -> tuple[int, int]:
+        return TIMESTAMP_LOG_APPEND_TIME, 1_000
+
+    def headers(self) -> None: ...
+
+    key = value = headers
 
 
 class Written:
@@ -246,3 +266,36 @@ def test_an_ack_after_all_that_comes_too_late_is_a_lost_lease(rig: Rig) -> None:
 
     with pytest.raises(LeaseLost):
         handout.end(0).result(PATIENCE_S)
+
+
+def test_what_was_settled_in_vain_is_told_to_whoever_flushes(rig: Rig) -> None:
+    rig.broker.most = 10
+    asked = rig.reject(rig.handout(), 0, "asked")
+    rig.reject(rig.handout(), 0, "not asked")
+    assert rig.markers.flush(PATIENCE_S)
+    with pytest.raises(QueueError):
+        asked.result(PATIENCE_S)
+
+    with pytest.raises(QueueError, match="1 acks, retries or rejects are not in the log"):
+        rig.markers.tell()
+
+    rig.markers.tell()
+
+
+def test_closing_before_the_log_took_all_is_an_error_and_so_are_acks_from_then_on(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(markers, "CLOSE_S", 0.05)
+    handout = rig.handout(2)
+    first, second = (KafkaDelivery[Any](handout, n, Message()) for n in range(2))
+    monkeypatch.setattr(rig.broker, "poll", lambda timeout_s: time.sleep(0.001))
+    receipt = first.ack()
+
+    with pytest.raises(NotConnected, match="1 acks, retries or rejects are not in the log"):
+        rig.markers.close()
+
+    with pytest.raises(NotConnected, match="closed"):
+        receipt.result(PATIENCE_S)
+    for settle in (second.ack, second.retry, second.give_back):
+        with pytest.raises(DeliveryError, match="the broker was closed"):
+            settle()

@@ -124,11 +124,11 @@ class Waiting:
 class Answer(Generic[T]):
     """A receipt: filled in once, by a report or an error."""
 
-    __slots__ = ("_error", "_filled", "_value", "_waiting")
+    __slots__ = ("_error", "_filled", "_value", "_waiting", "asked")
 
     def __init__(self, waiting: Waiting) -> None:
         self._waiting = waiting
-        self._filled = False
+        self._filled = self.asked = False
         self._value: T | None = None
         self._error: Exception | None = None
 
@@ -149,6 +149,7 @@ class Answer(Generic[T]):
         if not self._filled:
             self._waiting.wait_for(self, timeout)
         if self._error is not None:
+            self.asked = True
             raise self._error
         return self._value  # type: ignore[return-value]
 

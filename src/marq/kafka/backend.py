@@ -53,6 +53,7 @@ class Kafka:
         self._timeout_s = settings.connect_timeout / 1_000
         self._by_tracker = by_tracker
         self.ends: WeakSet[QueueEnd] = WeakSet()
+        self._closed = False
         self._begin()
         self._connected()
         forks.tell(self)
@@ -84,10 +85,15 @@ class Kafka:
         return self._connection or self._connect()
 
     def _connect(self) -> Connection:
+        self._refuse_if_closed()
         about = (self._servers, self._extra, self.space, self._timeout_s, self._by_tracker)
         with self._lock:
             self._connection = self._connection or Connection(*about)
             return self._connection
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise ConfigError("the broker is closed: connect again")
 
     @property
     def admin(self) -> Admin:
@@ -114,6 +120,7 @@ class Kafka:
     def sender(self) -> Sender:
         with self._lock:
             if self._sender is None:
+                self._refuse_if_closed()
                 settings = config.producer(self._servers, self._extra, _LINGER_MS)
                 self._sender = Sender(settings, self._fail)
                 lifetime.at_work()
@@ -123,6 +130,7 @@ class Kafka:
     def markers(self) -> Markers:
         with self._lock:
             if self._markers is None:
+                self._refuse_if_closed()
                 settings = config.producer(self._servers, self._extra, _MARKER_LINGER_MS)
                 worker = secrets.randbits(64)
                 self._markers = Markers(settings, self._hold_log, worker, self._fail)
@@ -217,10 +225,19 @@ class Kafka:
         return (self.now_ms() if at_ms is None else at_ms) < ref.due_ms - AHEAD_MS
 
     def flush(self, timeout_s: float | None) -> None:
+        """Wait until what was sent and settled is durable; what never will be is an error."""
+        self._refuse_if_closed()
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        if self._markers is not None:
+            self._markers.flush_now()  # while messages are on their way
         if self._sender is not None:
             self._sender.flush(timeout_s)
-        if self._markers is not None and not self._markers.flush(timeout_s):
-            raise NotConnected("acks are not durable yet: no broker takes them")
+            self._sender.tell()
+        if self._markers is not None:
+            left_s = None if until is None else max(0.0, until - time.monotonic())
+            if not self._markers.flush(left_s):
+                raise NotConnected("acks are not durable yet: no broker takes them in time")
+            self._markers.tell()
 
     # Receiving.
 
@@ -233,6 +250,7 @@ class Kafka:
         """The process's one consumer of the queue, started on first use."""
         if self.failure is not None:
             raise self.failure
+        self._refuse_if_closed()
         with self._lock:
             if queue not in self._pumps:
                 if self.admin.topic_id(queue) is None:
@@ -308,6 +326,7 @@ class Kafka:
         return self._markers is not None and self._markers.in_hands()
 
     def close(self) -> None:
+        self._closed = True
         with contextlib.ExitStack() as last:  # each of them, even if one before it fails
             last.callback(self._disconnect)
             if self._sender is not None:

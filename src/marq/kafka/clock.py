@@ -9,9 +9,10 @@ from collections.abc import Callable, Hashable
 
 WINDOW_S = 60.0
 FIRST_S = 5.0
-FORKED_MS = 1 << 63
-"""Later than the end of any lease."""
 """How long whoever asks first waits for the first sample."""
+FORKED_MS, CLOSED_MS = 1 << 63, 1 << 64
+"""Later than the end of any lease: whose it is, is not known here, or nobody hears of it any more.
+"""
 
 
 # One that goes on while the machine is suspended: brokers' do, and Linux's monotonic one stands.
@@ -66,9 +67,16 @@ class BrokerClock:
     def forked(self) -> None:
         """In a child of this process every lease is over: whose it is, is known to the parent."""
         self._sampled = threading.Event()
+        self._stand_at(FORKED_MS)
+
+    def close(self) -> None:
+        """Every lease is over here: nothing is written any more."""
+        self._stand_at(CLOSED_MS)
+
+    def _stand_at(self, ms: int) -> None:
+        self._ahead_ms = float(ms)
+        self.recent_ms = ms
         self._sampled.set()
-        self._ahead_ms = float(FORKED_MS)
-        self.recent_ms = FORKED_MS
 
     def tick(self) -> None:
         """Bring `recent_ms` up to date; called every tenth of a second at least."""

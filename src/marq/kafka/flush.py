@@ -15,6 +15,9 @@ from marq.kafka.marker_producer import Taken
 log = logging.getLogger("marq.kafka")
 
 
+_REFUSED = QueueError("not settled, it will come back: the cluster refuses the marker")
+
+
 class Reply:
     """What whoever settled messages is told, once each record that says so is heard of."""
 
@@ -35,7 +38,7 @@ class Reply:
         handout = self._handout
         with lane.lock:
             self._in_time = self._in_time and handout.judge(taken)
-            self._error = self._error or error
+            self._error = self._error or error or (_REFUSED if taken is None else None)
             self.waits -= 1
             if self.waits:
                 return
@@ -43,6 +46,7 @@ class Reply:
             handout.claim.leave(self.count)
         if self._error is not None:
             self._receipt.fail(self._error)
+            lane.refused(self._receipt, self.count)
         elif self._in_time:
             self._receipt.fill(None)
         else:

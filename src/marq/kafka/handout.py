@@ -8,7 +8,7 @@ from marq.core import bits
 from marq.core.marker import Begun, Held
 from marq.errors import DeliveryError, LeaseLost
 from marq.kafka.answers import Answer
-from marq.kafka.clock import FORKED_MS
+from marq.kafka.clock import CLOSED_MS, FORKED_MS
 from marq.kafka.live import LiveClaim
 
 if TYPE_CHECKING:
@@ -256,6 +256,12 @@ class Handout:
             return DeliveryError(
                 f"message {message_id} was handed to the process that this one was forked from: "
                 f"only that one can settle it",
+                message_id=message_id,
+            )
+        if self.clock.recent_ms == CLOSED_MS:
+            return DeliveryError(
+                f"message {message_id} cannot be settled any more, for the broker was closed: it "
+                f"is delivered again when its lease is over",
                 message_id=message_id,
             )
         return LeaseLost(

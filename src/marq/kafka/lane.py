@@ -23,6 +23,7 @@ class Lane:
         self.wake = markers._dirty.set
         self.flush = partial(markers.flush_lane, self)
         self.beat_within = markers.beat_within
+        self.refused = markers.refused
         self.clock = markers.clock
         self.lock = threading.Lock()
         self.dirty: deque[Handout] = deque()

@@ -51,7 +51,16 @@ Report = Callable[[Taken | None], None]
 class Record:
     """A record of the markers log, until its outcome is known."""
 
-    __slots__ = ("again", "first_ms", "partition", "report", "settles", "too_large", "value")
+    __slots__ = (
+        "again",
+        "first_ms",
+        "partition",
+        "report",
+        "settles",
+        "too_large",
+        "value",
+        "whole",
+    )
 
     def __init__(
         self,
@@ -60,6 +69,7 @@ class Record:
         report: Report,
         *,
         again: bool = True,
+        part_of: Record | None = None,
         too_large: Callable[[], None] | None = None,
     ) -> None:
         self.partition = partition
@@ -67,6 +77,8 @@ class Record:
         self.report = report
         self.again = again
         """Sent until its outcome is known."""
+        self.whole: Record = self if part_of is None else part_of.whole
+        """The record that was to say all of it, before that was found to be too large."""
         self.too_large = too_large
         """Called in place of the report where the broker refuses it for its size."""
         self.settles: Callable[[], int] = int
@@ -186,9 +198,12 @@ class MarkerProducer(LastingProducer):
         another thread, and waits for what others write meanwhile, too.
         """
         with self._reported:
-            asked = frozenset(self._open)
+            asked = frozenset(each.whole for each in self._open)
             done = self._reported.wait_for(
-                lambda: self.failure is not None or asked.isdisjoint(self._open), timeout_s
+                lambda: (
+                    self.failure is not None or asked.isdisjoint(each.whole for each in self._open)
+                ),
+                timeout_s,
             )
             if self.failure is not None:
                 raise self.failure

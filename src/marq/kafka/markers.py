@@ -12,7 +12,7 @@ from typing import Any
 from marq import threads
 from marq.core import codec, names
 from marq.core.marker import KeepAlive, Marker, Tick
-from marq.errors import QueueError
+from marq.errors import NotConnected, QueueError
 from marq.kafka.answers import Answer, Waiting
 from marq.kafka.clock import BrokerClock
 from marq.kafka.config import PUMP_LEASE_MS
@@ -22,6 +22,8 @@ from marq.kafka.lane import Lane
 from marq.kafka.live import LiveClaim
 from marq.kafka.marker_producer import MarkerProducer, Record, Report, Taken
 
+CLOSE_S = 10.0
+"""How long closing waits for the log."""
 FLUSH_S = 0.003
 """How long progress is gathered before it is written."""
 _BEAT_S = PUMP_LEASE_MS / 4_000
@@ -29,6 +31,8 @@ _POLL_S = 0.1
 _HANDOUTS_A_RECORD = 2_000
 MOST_BYTES = 900_000
 """Of a record: what is larger, no broker takes as it is set up by default."""
+
+NOT_SETTLED = "acks, retries or rejects are not in the log: those messages come again"
 
 log = logging.getLogger("marq.kafka")
 
@@ -56,6 +60,8 @@ class Markers:
         self.lanes = [Lane(n, self) for n in range(hold_log[1])]
         self._next_beat = 0.0
         self._beating = threading.Lock()
+        self._refused: list[tuple[Answer[None], int]] = []
+        """What was settled in vain, with the number of messages, until a flush has told of it."""
         self._flusher = threads.start(self._flush_when_dirty, "marq-flusher", self._died)
         for lane in self.lanes:
             self.write(lane, Tick(), lambda taken: None, again=False)  # asks what time it is
@@ -141,15 +147,15 @@ class Markers:
             batch.fail(lane, error)  # what was taken is said by nobody else
             raise
 
-    def _say(self, lane: Lane, said: list[Said]) -> None:
+    def _say(self, lane: Lane, said: list[Said], part_of: Record | None = None) -> None:
         """Write these statements, in as many records as it takes."""
         try:
             value = codec.encode(marker(said))
         except Exception as error:  # of one statement the others know nothing
-            self._say_in_parts(lane, said, error)
+            self._say_in_parts(lane, said, error, part_of)
             return
         if len(value) > MOST_BYTES and len(said) > 1:
-            self._say_in_parts(lane, said, None)
+            self._say_in_parts(lane, said, None, part_of)
             return
 
         def reported(taken: Taken | None) -> None:
@@ -157,21 +163,24 @@ class Markers:
                 each.heard(lane, taken)
 
         def too_large() -> None:
-            self._say_in_parts(lane, said, QueueError("no broker takes a record of its size"))
+            error = QueueError("no broker takes a record of its size")
+            self._say_in_parts(lane, said, error, record)
 
-        record = Record(lane.partition, value, reported, too_large=too_large)
+        record = Record(lane.partition, value, reported, part_of=part_of, too_large=too_large)
         record.settles = lambda: settled(said)
         self._producer.write(record)
 
-    def _say_in_parts(self, lane: Lane, said: list[Said], error: Exception | None) -> None:
+    def _say_in_parts(
+        self, lane: Lane, said: list[Said], error: Exception | None, part_of: Record | None
+    ) -> None:
         """Write them in two records, and so on; what cannot be written alone is told so."""
         if len(said) == 1:
             log.error("a marker cannot be written", extra={"error": str(error)})
             said[0].heard(lane, None, QueueError(f"not settled, it will come back: {error}"))
             return
         middle = len(said) // 2
-        self._say(lane, said[:middle])
-        self._say(lane, said[middle:])
+        self._say(lane, said[:middle], part_of)
+        self._say(lane, said[middle:], part_of)
 
     # Beats.
 
@@ -208,6 +217,21 @@ class Markers:
 
     # Failing and closing.
 
+    def refused(self, receipt: Answer[None], count: int) -> None:
+        """So many messages were settled and the log never takes that: who does not ask for the
+        receipt is told by a flush."""
+        self._refused.append((receipt, count))
+
+    def _untold(self) -> int:
+        return sum(count for receipt, count in list(self._refused) if not receipt.asked)
+
+    def tell(self) -> None:
+        """Raise what could not be written and nobody asked for; once."""
+        untold = self._untold()
+        self._refused.clear()
+        if untold:
+            raise QueueError(f"{untold} {NOT_SETTLED}: it refuses them")
+
     def _died(self, error: BaseException) -> None:
         self._fail(
             QueueError(
@@ -229,7 +253,8 @@ class Markers:
     def unwritten(self) -> int:
         """Messages that were settled here, of which the log is not known to know."""
         waiting = [handout for lane in self.lanes for handout in list(lane.dirty)]
-        return sum(handout.unwritten for handout in waiting) + self._producer.unwritten()
+        written_soon = sum(handout.unwritten for handout in waiting) + self._producer.unwritten()
+        return written_soon + self._untold()
 
     def in_hands(self) -> bool:
         """Whether there is anything that may still be settled here."""
@@ -247,9 +272,13 @@ class Markers:
         if self._closing:
             return
         try:
-            self.flush(10)
+            if not self.flush(CLOSE_S):
+                raise NotConnected(f"closed, but {self.unwritten()} {NOT_SETTLED}")
+            self.tell()
         finally:
             self._closing = True
             self._dirty.set()
             self._flusher.join()
             self._producer.close()
+            self.clock.close()
+            self.waiting.break_off(NotConnected("the broker was closed before the log took it"))

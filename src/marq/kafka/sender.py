@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -16,6 +18,46 @@ from marq.kafka.refusals import denied
 from marq.message import Sent, moment
 
 _POLL_S = 0.1
+_CLOSE_S = 10.0
+_SLICE_S = 0.02
+
+
+class Outcomes(Waiting):
+    """What became of what was sent: whoever sent it asks, else whoever flushes is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counting = threading.Lock()
+        self.untold = 0
+        """Messages that were refused, of which nobody has asked."""
+        self._refusal: QueueError | None = None
+
+    def refused(self, error: KafkaError, topic: str) -> None:
+        with self._counting:
+            self.untold += 1
+            self._refusal = self._refusal or send_error(error, topic, 0)
+
+    def forked(self) -> None:
+        self._counting = threading.Lock()
+        super().forked()
+
+    def told(self) -> None:
+        with self._counting:
+            self.untold -= 1
+
+    def tell(self) -> None:
+        """Raise what nobody has asked for; once."""
+        with self._counting:
+            (number, self.untold), (refusal, self._refusal) = (
+                (self.untold, 0),
+                (self._refusal, None),
+            )
+        if number > 0 and refusal is not None:
+            raise type(refusal)(f"{number} sent messages are not in the log: {refusal}")
+
+
+_HEARD = Outcomes()
+"""Of results whose error someone has seen."""
 
 
 class SendResult:
@@ -24,7 +66,7 @@ class SendResult:
 
     __slots__ = ("_error", "_message", "_outgoing", "_waiting")
 
-    def __init__(self, waiting: Waiting, outgoing: Outgoing | None) -> None:
+    def __init__(self, waiting: Outcomes, outgoing: Outgoing | None) -> None:
         self._waiting = waiting
         self._outgoing = outgoing
         """What was sent, where its header has a say in the result; None: plain."""
@@ -34,6 +76,8 @@ class SendResult:
     def __call__(self, error: KafkaError | None, message: Any) -> None:
         self._error = error
         self._message = message
+        if error is not None:
+            self._waiting.refused(error, self._topic())
         if self._waiting._waiters:
             self._waiting.answered()
 
@@ -44,8 +88,14 @@ class SendResult:
         if not self.done():
             self._waiting.wait_for(self, timeout)
         if self._error is not None:
-            raise send_error(self._error, self._message.topic() if self._message else "", 0)
+            waiting, self._waiting = self._waiting, _HEARD
+            if waiting is not _HEARD:
+                waiting.told()
+            raise send_error(self._error, self._topic(), 0)
         return self._sent()
+
+    def _topic(self) -> str:
+        return self._message.topic() if self._message else ""
 
     def _sent(self) -> Sent:
         message = self._message
@@ -80,7 +130,7 @@ class Sender(LastingProducer):
     ) -> None:
         super().__init__(settings, "marq-sender")
         self._failed = failed
-        self._waiting = Waiting()
+        self._waiting = Outcomes()
         self._poller.start()
 
     def send_plain(self, topic: str, value: bytes, key: bytes | None) -> SendResult:
@@ -133,9 +183,28 @@ class Sender(LastingProducer):
         """Wait until everything sent so far is durable."""
         if self.failure is not None:
             raise self.failure
-        left = self._producer.flush(-1 if timeout_s is None else timeout_s)
-        if left:
-            raise NotConnected(f"{left} messages are not durable yet: no broker takes them")
+        if left := self._drain(timeout_s):
+            raise NotConnected(f"{left} messages are not durable yet: no broker takes them in time")
+
+    def tell(self) -> None:
+        """Raise what was refused, and nobody has asked for; once."""
+        self._waiting.tell()
+
+    def _drain(self, timeout_s: float | None) -> int:
+        """Wait until nothing is under way; what is left then.
+
+        In short steps: beside others who send, a flush of the producer takes ten times as long as
+        it is told to.
+        """
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        while left := self._under_way():
+            if until is not None and time.monotonic() >= until:
+                return left
+            self._producer.flush(_SLICE_S)
+        return 0
+
+    def _under_way(self) -> int:
+        return len(self._producer) + sum(map(len, list(self._replaced)))
 
     def _died(self, error: BaseException) -> None:
         super()._died(error)
@@ -149,13 +218,19 @@ class Sender(LastingProducer):
 
     def unsent(self) -> int:
         """Messages of which the log is not known to know."""
-        return len(self._producer)
+        return self._under_way() + self._waiting.untold
 
     def close(self) -> None:
-        """Send what is left, as long as that takes seconds, and stop."""
-        if not self._closing:
-            self._producer.flush(10)
-            self._stop()
+        """Send what is left, as long as that takes seconds, and stop; what is not in the log then
+        is an error."""
+        if self._closing:
+            return
+        left = self._drain(_CLOSE_S)
+        self._stop()
+        self._waiting.break_off(NotConnected("the broker was closed before the log took it"))
+        if left:
+            raise NotConnected(f"closed, but {left} sent messages are not in the log")
+        self.tell()
 
 
 def send_error(error: KafkaError, topic: str, size: int) -> QueueError:
