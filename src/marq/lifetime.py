@@ -81,6 +81,7 @@ class _Process:
         for backend in list(self.open):
             if left := backend.finish(EXIT_S):
                 log.error("marq: the process ends and not durable are: %s", left)
+                over(backend)  # it had its time: a second look would cost as much again
 
     def _close_abandoned(self) -> None:
         waiting: list[Lasting] = []

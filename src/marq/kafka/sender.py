@@ -43,7 +43,7 @@ class Outcomes(Waiting):
 
     def told(self) -> None:
         with self._counting:
-            self.untold -= 1
+            self.untold = max(0, self.untold - 1)  # 0: a flush has told it already
 
     def tell(self) -> None:
         """Raise what nobody has asked for; once."""
@@ -74,10 +74,10 @@ class SendResult:
         self._error: KafkaError | None = None
 
     def __call__(self, error: KafkaError | None, message: Any) -> None:
+        if error is not None:  # counted before anyone can ask
+            self._waiting.refused(error, _topic(message))
         self._error = error
         self._message = message
-        if error is not None:
-            self._waiting.refused(error, self._topic())
         if self._waiting._waiters:
             self._waiting.answered()
 
@@ -91,11 +91,8 @@ class SendResult:
             waiting, self._waiting = self._waiting, _HEARD
             if waiting is not _HEARD:
                 waiting.told()
-            raise send_error(self._error, self._topic(), 0)
+            raise send_error(self._error, _topic(self._message), 0)
         return self._sent()
-
-    def _topic(self) -> str:
-        return self._message.topic() if self._message else ""
 
     def _sent(self) -> Sent:
         message = self._message
@@ -114,6 +111,10 @@ class SendResult:
         if not self.done():
             yield from self._waiting.wait(self).__await__()
         return self.result()
+
+
+def _topic(message: Any) -> str:
+    return message.topic() if message else ""
 
 
 class Sender(LastingProducer):
