@@ -21,12 +21,15 @@ _COMMON: Config = {
     "socket.keepalive.enable": True,
     "topic.metadata.refresh.interval.ms": 30_000,
 }
+# A cluster makes topics of itself unless it is told otherwise, and a producer asks it to. What is
+# sent to a queue that was deleted would go to one that nobody reads, and be lost.
+_MAKES_NO_TOPICS: Config = {"allow.auto.create.topics": False}
 
 
 def common(servers: str, extra: Config) -> Config:
     """What all clients share; the user's own settings win."""
     heard = doors.of(servers).heard
-    return {**_COMMON, "bootstrap.servers": servers, "error_cb": heard, **extra}
+    return {**_COMMON, "bootstrap.servers": servers, "error_cb": heard, **extra, **_MAKES_NO_TOPICS}
 
 
 def producer(servers: str, extra: Config, linger_ms: float) -> Config:
@@ -47,6 +50,7 @@ def producer(servers: str, extra: Config, linger_ms: float) -> Config:
         "partitioner": "consistent_random",
         "sticky.partitioning.linger.ms": 10,
         **extra,
+        **_MAKES_NO_TOPICS,
         "enable.idempotence": True,
         "acks": "all",
     }

@@ -80,6 +80,7 @@ def start(
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": str(MAX_OFFSETS),
         "kafka.isolation.level": "read_committed",
+        "kafka.allow.auto.create.topics": "false",
         **{f"kafka.{name}": value for name, value in java.items()},
     }
     backlog = Backlog(copying.cluster().admin, copying.names, copying.config)

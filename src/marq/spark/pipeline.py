@@ -35,6 +35,7 @@ class Source:
             "failOnDataLoss": "true",
             "maxOffsetsPerTrigger": str(MAX_OFFSETS),
             "kafka.isolation.level": "read_committed",
+            "kafka.allow.auto.create.topics": "false",
             # What is asked for lies there. With the default of 500 ms each partition is read only
             # when its next tick has come: 100 ms, one partition after the other.
             "kafka.fetch.max.wait.ms": "5",
