@@ -12,7 +12,7 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from marq import embedded
-from marq.embedded import supervisor
+from marq.embedded import state, supervisor
 from tests.e2e.runtime_command import Command, Marq, directory, eventually, marq
 
 __all__ = ["directory", "marq"]
@@ -88,6 +88,11 @@ def status_tells_that_no_time_is_kept_while_spark_stands_still(
     assert (tracker(directory).alive, tracker(directory).note) == (True, supervisor.STANDS_STILL)
     for jvm in jvms:
         jvm.resume()
+    assert eventually(lambda: tracker(directory).keeps_time, within=60)
+    processes[0].suspend()  # which says nothing any more
+    assert eventually(lambda: not tracker(directory).keeps_time, within=60)
+    assert (tracker(directory).alive, tracker(directory).note) == (True, state.SILENT)
+    processes[0].resume()
     assert eventually(lambda: tracker(directory).keeps_time, within=60)
 
 

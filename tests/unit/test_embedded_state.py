@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import pytest
 from marq import embedded
 from marq.embedded import broker, children, files, seat, state
 from marq.embedded.process import ProcessId
-from marq.embedded.state import BrokerState, State
+from marq.embedded.state import BrokerState, State, TrackerState
 
 
 @pytest.fixture
@@ -131,3 +132,18 @@ def test_the_last_lines_are_those_of_the_log_and_of_the_jvm(home: files.Home) ->
 )
 def test_an_exit_code_is_told_in_words(code: int, words: str) -> None:
     assert words in children.how_it_ended(code)
+
+
+def test_a_tracker_that_gives_no_sign_of_life_keeps_no_time(
+    home: files.Home, sleeper: Sleeper
+) -> None:
+    keeps_time = TrackerState(True, sleeper.identity, keeps_time=True)
+    home.tracker.mkdir()
+
+    home.tracker_alive.touch()
+    found = state._tracker(home, keeps_time)
+    assert (found.alive, found.keeps_time, found.note) == (True, True, "")
+
+    os.utime(home.tracker_alive, (1, 1))
+    found = state._tracker(home, keeps_time)
+    assert (found.alive, found.keeps_time, found.note) == (True, False, state.SILENT)

@@ -153,9 +153,12 @@ def _end_at_last(code: int) -> None:
 
 
 def _tell(found: Tracker) -> None:
-    """Say when it keeps time and when it does not: the embedded runtime listens."""
+    """Say when it keeps time and when it does not: the embedded runtime listens, and looks at the
+    file for whether it still does."""
     told = False
     while not found.stopping:
+        if found.keeps_time:
+            found.touch()
         if found.keeps_time != told:
             told = not told
             what = "keeps time" if told else "keeps no time: a batch that was due was not made"

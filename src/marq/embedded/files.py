@@ -60,6 +60,11 @@ class Home:
         return self.path / "tracker"
 
     @property
+    def tracker_alive(self) -> Path:
+        """Touched by the tracker as long as it keeps time."""
+        return self.tracker / "alive"
+
+    @property
     def tracker_log(self) -> Path:
         """What the tracker and its Spark print."""
         return self.logs / "tracker.log"

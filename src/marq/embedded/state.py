@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -12,6 +14,9 @@ from marq.embedded.process import ProcessId
 
 KAFKA_VERSION = "4.3.1"
 _PATIENCE = 10.0
+LATE_S = 10.0
+"""After so long without a sign of life the tracker keeps no time, whatever it said last."""
+SILENT = "it gives no sign of life"
 
 Phase = Literal["starting", "running", "degraded", "stopping"]
 
@@ -155,16 +160,26 @@ def _broker(home: Home, broker: BrokerState) -> BrokerStatus:
 
 def _tracker(home: Home, tracker: TrackerState) -> TrackerStatus:
     process = tracker.process if tracker.process and tracker.process.alive() else None
+    # What it said last is not enough: one that is stopped, or hangs, says nothing any more.
+    is_silent = process is not None and tracker.keeps_time and _age_s(home.tracker_alive) > LATE_S
     return TrackerStatus(
         wanted=tracker.wanted,
         alive=process is not None,
-        keeps_time=process is not None and tracker.keeps_time,
+        keeps_time=process is not None and tracker.keeps_time and not is_silent,
         pid=process.pid if process else None,
         uptime=round(process.uptime(), 1) if process else 0.0,
         restarts=tracker.restarts,
         log=str(home.tracker_log),
-        note=tracker.note,
+        note=SILENT if is_silent else tracker.note,
     )
+
+
+def _age_s(sign: Path) -> float:
+    """Since when it was not touched; either way, should the clock have been set."""
+    try:
+        return abs(time.time() - sign.stat().st_mtime)
+    except OSError:
+        return LATE_S + 1
 
 
 def clear_stale(home: Home) -> None:

@@ -6,6 +6,7 @@ here or by whoever started the process; whatever the moment, the log says what w
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import secrets
@@ -126,6 +127,11 @@ class Tracker:
     def keeps_time(self) -> bool:
         """Whether a query runs and made every batch that was due."""
         return self._pulse.beats
+
+    def touch(self) -> None:
+        """Give a sign of life beside the checkpoint."""
+        with contextlib.suppress(OSError):  # a full disk: the log tells more
+            (self._options.checkpoint / "alive").touch()
 
     def stop(self) -> None:
         """Ask it to end after the batch it is at."""
