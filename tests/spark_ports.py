@@ -6,6 +6,7 @@ import ipaddress
 import socket
 import struct
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import psutil  # type: ignore[import-untyped]
 
@@ -22,11 +23,19 @@ def refuse_open_doors(processes: Sequence[psutil.Process]) -> None:
     assert [_asks_who_is_there(port) for _, port in places].count(True) == 2
 
 
+def command_lines(processes: Sequence[psutil.Process]) -> Iterator[str]:
+    """What every user can see of them; some end at any time."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            yield " ".join(process.cmdline())
+
+
 def _listening(processes: Sequence[psutil.Process]) -> Iterator[tuple[str, int]]:
     for process in processes:
-        for each in process.net_connections("tcp"):
-            if each.status == psutil.CONN_LISTEN:
-                yield each.laddr.ip.removeprefix("::ffff:"), each.laddr.port
+        with suppress(psutil.NoSuchProcess):
+            for each in process.net_connections("tcp"):
+                if each.status == psutil.CONN_LISTEN:
+                    yield each.laddr.ip.removeprefix("::ffff:"), each.laddr.port
 
 
 def _asks_who_is_there(port: int) -> bool:

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from marq.cli import tracker
 from marq.embedded import ports, tether
 
-READY_S = 120.0
+READY_S = 240.0
 COMMAND = (sys.executable, "-m", "marq.cli", "tracker")
 SUBMITTED = (
     str(Path(sys.executable).with_name("spark-submit")),

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.java,
     pytest.mark.kafka,
     pytest.mark.e2e,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
 ]
 ENDLESS = (1 << 64) - 1
 

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 
 from marq.core import names
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 
 _PROGRAM = """
 import json, sys

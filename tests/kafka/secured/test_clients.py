@@ -16,7 +16,7 @@ from tests.kafka.secured import spark_reads
 from tests.kafka.secured.authority import PASSWORD
 from tests.kafka.secured.cluster import Right, Secured, Settings
 
-pytestmark = [pytest.mark.java, pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.java, pytest.mark.kafka, pytest.mark.timeout(600)]
 
 NAME = "partner"
 

@@ -10,10 +10,10 @@ import marq
 from tests.e2e.kafka_process import eventually
 from tests.kafka.secured import roles
 from tests.kafka.secured.cluster import Secured, Settings
-from tests.spark_ports import refuse_open_doors
+from tests.spark_ports import command_lines, refuse_open_doors
 from tests.tracker_process import TrackerProcess
 
-pytestmark = [pytest.mark.java, pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.java, pytest.mark.kafka, pytest.mark.timeout(600)]
 
 
 def in_environment(settings: Settings) -> dict[str, str]:
@@ -45,7 +45,7 @@ def test_a_tracker_works_with_its_least_rights_and_nobody_gets_at_what_it_was_gi
             assert queue.dead_letters.redrive() == 1
             assert eventually(lambda: bool(queue.receive(wait="5s")), 60)
         refuse_open_doors(tracker.family())
-        started_as = [" ".join(process.cmdline()) for process in tracker.family()]
+        started_as = list(command_lines(tracker.family()))
         written = [path for path in checkpoint.rglob("*") if path.is_file()]
         scratch = checkpoint / "scratch"
         open_to_others = [path for path in written if scratch not in path.parents]
