@@ -236,6 +236,11 @@ def groups(backend: Backend) -> list[tuple[str, str]]:
     return [(each.queue, each.group) for each in _service(backend).all()]
 
 
+def delete_group(backend: Backend, queue: str, name: str) -> None:
+    """Delete a group, or what is there of one whose creation was cut short."""
+    _service(backend).delete(group_names(queue, name, backend.space))
+
+
 def delete_groups(backend: Backend, queue: str) -> None:
     """Delete all groups of a queue that is to be deleted: a queue made again inherits none."""
     if _has_groups(backend):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 import marq
 from marq import embedded
 from marq.cli import app
+from marq.kafka.groups.log import GroupLog
 from tests.e2e.kafka_fixtures import NewQueue
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
@@ -78,6 +80,23 @@ def test_filters_and_mappings_are_read_as_they_are_written(run: Run, new_queue: 
     assert "write it like" in run(
         "create", name, "h", "--max-members", "2", "--filter", "*:x", code=2
     )
+
+
+def test_a_group_whose_creation_was_cut_short_is_listed_and_can_be_deleted(
+    run: Run, new_queue: NewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = new_queue().name
+    run("create", name, "whole", "--max-members", "2")
+    with monkeypatch.context() as killed:
+        killed.setattr(GroupLog, "change", lambda log, record: sys.exit(9))
+        run("create", name, "half", "--max-members", "2", code=9)
+
+    listed = [line for line in run("ls", "--json").splitlines() if line.startswith("[")]
+
+    found = {each["group"]: each for each in json.loads(listed[0]) if each["queue"] == name}
+    assert (found["whole"]["max_members"], found["half"]["max_members"]) == (2, None)
+    assert "deleted" in run("delete", name, "half", "--yes")
+    assert "has no group 'half'" in run("delete", name, "half", "--yes", code=2)
 
 
 def test_a_group_needs_kafka() -> None:

@@ -14,6 +14,7 @@ from marq.cli import group_routing, plain, shown
 from marq.cli.options import Json, QueueName, Url, Yes, connected, duration, sure
 from marq.cli.signals import stop_asked
 from marq.errors import ConfigError
+from marq.group import delete_group
 
 app = typer.Typer(
     help="Ordered groups: strict order per key, one owner at a time.", no_args_is_help=True
@@ -25,12 +26,16 @@ Members = Annotated[list[str], typer.Argument(metavar="MEMBER...", help="names o
 
 
 def _existing(broker: marq.Broker, queue: str, group: str) -> marq.Group:
+    _check_existing(broker, queue, group)
+    return broker.group(queue, group)
+
+
+def _check_existing(broker: marq.Broker, queue: str, group: str) -> None:
     if (queue, group) not in broker.groups():
         raise ConfigError(
             f"queue {queue!r} has no group {group!r}: "
             f"create it with: marq group create {queue} {group} --max-members 8"
         )
-    return broker.group(queue, group)
 
 
 @app.command("ls")
@@ -38,7 +43,7 @@ def list_all(url: Url = None, as_json: Json = False) -> None:
     """List the groups."""
     with connected(url) as broker:
         found = [
-            {"queue": queue, "group": group, **_summary(broker.group(queue, group))}
+            {"queue": queue, "group": group, **_summary(broker, queue, group)}
             for queue, group in broker.groups()
         ]
     if as_json:
@@ -46,13 +51,20 @@ def list_all(url: Url = None, as_json: Json = False) -> None:
     table = Table("queue", "group", "kind", "partitions", "members")
     for each in found:
         members = ", ".join(each["members"]) or "-"
-        row = (each["queue"], each["group"], each["kind"], each["max_members"], members)
+        about = (each["kind"] or "-", each["max_members"] or "-", members)
+        row = (each["queue"], each["group"], *about)
         table.add_row(*map(plain.styled, row))
     Console().print(table)
 
 
-def _summary(group: marq.Group) -> dict[str, Any]:
-    config = group.config
+def _summary(broker: marq.Broker, queue: str, group: str) -> dict[str, Any]:
+    """One that cannot be opened (its creation was cut short, a newer release made it) keeps no
+    other from being listed."""
+    try:
+        config = broker.group(queue, group).config
+    except ConfigError as error:
+        typer.echo(f"marq: {plain.text(str(error))}", err=True)
+        return {"kind": None, "max_members": None, "members": []}
     return {
         "kind": config.kind,
         "max_members": config.max_members,
@@ -164,9 +176,9 @@ def _filter(text: str) -> dict[str, Any]:
 def delete(queue: QueueName, group: GroupName, yes: Yes = False, url: Url = None) -> None:
     """Delete a group; its instances end, the queue stays."""
     with connected(url) as broker:
-        found = _existing(broker, queue, group)
+        _check_existing(broker, queue, group)
         sure(f"delete group {group} of {queue}?", yes)
-        found.delete()
+        delete_group(broker.backend, queue, group)
     typer.echo(f"group {group} of {queue} deleted")
 
 
