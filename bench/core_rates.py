@@ -17,11 +17,11 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from marq.core import bits, codec
-from marq.core.fold import Record, fold
-from marq.core.marker import Claim, ClaimId, Marker, Progress, Source, Step
-from marq.core.snapshot import dump, load
-from marq.core.state import State
+from marq.core.fold.fold import Record, fold
+from marq.core.fold.snapshot import dump, load
+from marq.core.fold.state import State
+from marq.core.markers import bits, codec
+from marq.core.markers.marker import Claim, ClaimId, Marker, Progress, Source, Step
 
 PACKED = 500
 """Messages of a claim."""

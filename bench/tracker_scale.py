@@ -14,8 +14,11 @@ from bench.tracker_rig import PATIENCE_S, Rig, say, until
 from confluent_kafka import Producer
 
 import marq
-from marq.core import bits, codec, names, snapshot
-from marq.core.marker import (
+from marq.core import names
+from marq.core.fold import snapshot
+from marq.core.fold.parked import ParkedEntry
+from marq.core.markers import bits, codec
+from marq.core.markers.marker import (
     Action,
     Begun,
     Claim,
@@ -26,8 +29,7 @@ from marq.core.marker import (
     Source,
     Step,
 )
-from marq.core.parked import ParkedEntry
-from marq.kafka.record import stored
+from marq.kafka.client.record import stored
 
 PACKED = 500
 """Messages of a claim, as a busy worker polls them."""

@@ -1,7 +1,7 @@
 """marq: a complete message queue on Apache Kafka."""
 
 from marq.broker import Broker, connect
-from marq.core.header import Past
+from marq.core.messages.header import Past
 from marq.dead_letters import DeadLetters
 from marq.errors import (
     AlreadySettled,

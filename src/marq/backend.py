@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from marq.core.catalog import Catalog, QueueDefinition
+from marq.core.catalog.definitions import Catalog, QueueDefinition
+from marq.core.messages.sending import Message
+from marq.core.messages.stored import Stored
 from marq.core.names import Space
-from marq.core.sending import Message
-from marq.core.stored import Stored
 from marq.message import Delivery, Sent, Stats
 from marq.receipt import Receipt
 

@@ -14,7 +14,8 @@ from urllib.parse import unquote
 from marq import forks, lifetime
 from marq import settings as settings_module
 from marq.backend import Backend
-from marq.core import catalog, names, options
+from marq.core import names
+from marq.core.catalog import definitions, options
 from marq.errors import ConfigError
 from marq.group import Group, delete_groups, groups, open_group
 from marq.queue import Queue
@@ -82,7 +83,7 @@ class Broker:
             version = known.queue_version(name)
         if names.collides(name) and name not in self._queues:
             log.warning(_COLLIDES, extra={"queue": name})
-        if found := catalog.differences(stored, fields):
+        if found := definitions.differences(stored, fields):
             raise ConfigError(
                 f"queue {name!r} exists and differs: {'; '.join(found)}. "
                 f"Open it without options, or change it with queue.update(...)"

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from marq.backend import Backend
 from marq.core import names
-from marq.core.stored import Stored
+from marq.core.messages.stored import Stored
 from marq.errors import ConfigError
 from marq.message import DeadLetter
 from marq.queue import Queue

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec.structs import asdict
 
 from marq.backend import Backend
-from marq.core import sending
+from marq.core.messages import sending
 from marq.errors import ConfigError
 from marq.groups import config as rules
 from marq.groups import keys

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from marq.core import payload, redelivery
 from marq.core.duration import Duration, milliseconds
-from marq.core.header import Past
-from marq.core.header import moment as moment
-from marq.core.reason import cleaned
-from marq.core.stored import Stored
+from marq.core.fate import redelivery
+from marq.core.markers.reason import cleaned
+from marq.core.messages import payload
+from marq.core.messages.header import Past
+from marq.core.messages.header import moment as moment
+from marq.core.messages.stored import Stored
 from marq.errors import AlreadySettled, PayloadError
 from marq.receipt import Receipt
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 from msgspec.structs import replace
 
 from marq.backend import Backend, Handing, Inbox
-from marq.core import options as queue_options
-from marq.core import sending
-from marq.core.catalog import Catalog, QueueDefinition
+from marq.core.catalog import options as queue_options
+from marq.core.catalog.definitions import Catalog, QueueDefinition
 from marq.core.duration import Duration, milliseconds
-from marq.core.sending import SendOptions
+from marq.core.messages import sending
+from marq.core.messages.sending import SendOptions
 from marq.errors import ConfigError, QueueError
 from marq.handler import Handler
 from marq.message import Delivery, Sent, Stats

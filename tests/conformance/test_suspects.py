@@ -12,9 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 import marq
-from marq.core import header, sending
-from marq.core.header import Meta
-from marq.kafka import markers
+from marq.core.messages import header, sending
+from marq.core.messages.header import Meta
+from marq.kafka.marking import markers
 from tests.conformance.world import World
 
 

@@ -13,14 +13,15 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from marq.core import claimed, codec, names
-from marq.core.fold import Record, fold
-from marq.core.marker import Part
-from marq.core.state import OpenClaim, State
+from marq.core import names
+from marq.core.fold.fold import Record, fold
+from marq.core.fold.state import OpenClaim, State
+from marq.core.markers import claimed, codec
+from marq.core.markers.marker import Part
 from marq.errors import MalformedMarker, NotAMarker
-from marq.kafka import config
-from marq.kafka.admin import Admin
-from marq.kafka.record import stored
+from marq.kafka.client import config
+from marq.kafka.client.record import stored
+from marq.kafka.cluster.admin import Admin
 
 PATIENCE_S = 60.0
 

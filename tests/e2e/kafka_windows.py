@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from marq.kafka.handout import Handout
-from marq.kafka.inbox import KafkaInbox
-from marq.kafka.markers import Markers
-from marq.kafka.pump import Pump
+from marq.kafka.leasing.handout import Handout
+from marq.kafka.marking.markers import Markers
+from marq.kafka.receiving.inbox import KafkaInbox
+from marq.kafka.receiving.pump import Pump
 
 
 def say(*words: object) -> None:

@@ -17,8 +17,8 @@ import time
 import msgspec
 
 import marq
-from marq.kafka import prefetch, pump
 from marq.kafka.backend import Kafka
+from marq.kafka.receiving import prefetch, pump
 from tests.e2e import kafka_windows
 from tests.e2e.kafka_windows import say
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 
 import marq
-from marq.kafka import dead_letters
-from marq.kafka.dead_letters import Taker
+from marq.kafka.inspecting import dead_letters
+from marq.kafka.inspecting.dead_letters import Taker
 from tests.e2e.kafka_windows import Window, say
 
 

@@ -22,8 +22,8 @@ from marq import embedded
 from marq.cli import processes
 from marq.cli.processes import Processes
 from marq.core import names
-from marq.kafka import counts
 from marq.kafka.backend import Kafka
+from marq.kafka.inspecting import counts
 
 PATIENCE_S = 60.0
 _names = count()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import marq
-from marq.kafka import pump
+from marq.kafka.receiving import pump
 from tests.e2e.kafka_fixtures import Connect, NewQueue
 from tests.e2e.kafka_oracle import Oracle
 from tests.e2e.kafka_process import Crew, eventually

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 import marq
-from marq.core import codec, header, names
-from marq.core.header import Meta
-from marq.core.marker import Claim, ClaimId, Source
-from marq.core.wire import Writer
+from marq.core import names
+from marq.core.markers import codec
+from marq.core.markers.marker import Claim, ClaimId, Source
+from marq.core.markers.wire import Writer
+from marq.core.messages import header
+from marq.core.messages.header import Meta
 from marq.kafka.backend import Kafka
-from marq.kafka.record import UNREADABLE
+from marq.kafka.client.record import UNREADABLE
 from tests.conftest import Tracked
 from tests.e2e.kafka_process import eventually
 from tests.e2e.tracker_scene import Scene

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import marq
 from marq.core import names
-from marq.core.stored import Stored
+from marq.core.messages.stored import Stored
 from marq.kafka.backend import Kafka
-from marq.kafka.record import stored
+from marq.kafka.client.record import stored
 
 RETENTION = "1h"
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from random import Random
 
-from marq.core import codec, header
-from marq.core.wire import Writer
+from marq.core.markers import codec
+from marq.core.markers.wire import Writer
+from marq.core.messages import header
 
 NUMBERS = (0, 1, 2, 127, 128, 1 << 16, (1 << 31) - 1, 1 << 31, 1 << 48, (1 << 48) + 1, 1 << 62,
            (1 << 63) - 1, 1 << 63, (1 << 64) - 1)  # fmt: skip

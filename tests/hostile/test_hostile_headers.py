@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 import marq
 from marq import embedded
-from marq.kafka import config, record
+from marq.kafka.client import config, record
 from tests.e2e.kafka_fixtures import new_name
 from tests.hostile.wire import Raw, Socket
 

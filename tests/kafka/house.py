@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from marq import embedded
-from marq.core import batch, names
-from marq.kafka import config
-from marq.kafka.act import report
-from marq.kafka.act.seeker import Seeker
-from marq.kafka.admin import Admin
+from marq.core import names
+from marq.core.fold import batch
 from marq.kafka.backend import Kafka
-from marq.kafka.keeping import Keeping
-from marq.kafka.stats_log import StatsWriter
-from marq.kafka.trimming import YOUNG_MS
+from marq.kafka.client import config
+from marq.kafka.client.seeker import Seeker
+from marq.kafka.cluster.admin import Admin
+from marq.kafka.cluster.stats_log import StatsWriter
+from marq.kafka.tracker.act import report
+from marq.kafka.tracker.housekeeping import Keeping
+from marq.kafka.tracker.trimming import YOUNG_MS
 
 
 class House:

@@ -8,17 +8,18 @@ import random
 from collections.abc import Callable
 
 from marq import embedded
-from marq.core import batch, names
-from marq.core.fold import fold
+from marq.core import names
+from marq.core.fold import batch
+from marq.core.fold.fold import fold
+from marq.core.fold.state import State
 from marq.core.names import DEFAULT
-from marq.core.state import State
-from marq.kafka import config
-from marq.kafka.act.perform import Act
-from marq.kafka.act.report import Report
-from marq.kafka.act.tools import Tools
 from marq.kafka.backend import Kafka
-from marq.kafka.reader import hold_record
-from marq.kafka.ticks import Ticks
+from marq.kafka.client import config
+from marq.kafka.cluster.reader import hold_record
+from marq.kafka.tracker.act.perform import Act
+from marq.kafka.tracker.act.report import Report
+from marq.kafka.tracker.act.tools import Tools
+from marq.kafka.tracker.ticks import Ticks
 from tests.kafka.house import House
 
 Place = tuple[str, int]

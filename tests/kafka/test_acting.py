@@ -10,18 +10,19 @@ from msgspec.structs import replace
 
 import marq
 from marq import embedded
-from marq.core import batch, names
-from marq.core.batch import Batch
-from marq.core.marker import Tick
+from marq.core import names
+from marq.core.fold import batch
+from marq.core.fold.batch import Batch
+from marq.core.fold.overdue import Overdue
+from marq.core.markers.marker import Tick
+from marq.core.messages.stored import Outgoing
 from marq.core.names import DEFAULT
-from marq.core.overdue import Overdue
-from marq.core.stored import Outgoing
-from marq.kafka.act import perform
-from marq.kafka.act.perform import Act
-from marq.kafka.act.report import Report
-from marq.kafka.act.tools import Tools
-from marq.kafka.act.transactions import Transactions
 from marq.kafka.backend import Kafka
+from marq.kafka.client.transactions import Transactions
+from marq.kafka.tracker.act import perform
+from marq.kafka.tracker.act.perform import Act
+from marq.kafka.tracker.act.report import Report
+from marq.kafka.tracker.act.tools import Tools
 from tests.e2e.kafka_fixtures import NewQueue
 from tests.e2e.kafka_process import eventually
 

@@ -11,20 +11,31 @@ from msgspec.structs import replace
 
 import marq
 from marq import embedded
-from marq.core import batch, bits, claimed, codec, names
-from marq.core.batch import Batch
-from marq.core.catalog import Catalog
-from marq.core.marker import Action, Claim, ClaimId, EndedRuns, Marker, Restate, Source, Tick
+from marq.core import names
+from marq.core.catalog.definitions import Catalog
+from marq.core.fold import batch
+from marq.core.fold.batch import Batch
+from marq.core.fold.overdue import Overdue
+from marq.core.fold.state import State
+from marq.core.markers import bits, claimed, codec
+from marq.core.markers.marker import (
+    Action,
+    Claim,
+    ClaimId,
+    EndedRuns,
+    Marker,
+    Restate,
+    Source,
+    Tick,
+)
+from marq.core.messages.stored import Outgoing
 from marq.core.names import DEFAULT
-from marq.core.overdue import Overdue
-from marq.core.state import State
-from marq.core.stored import Outgoing
-from marq.kafka.act import perform
-from marq.kafka.act.perform import Act
-from marq.kafka.act.report import Report
-from marq.kafka.act.tools import Tools
-from marq.kafka.act.transactions import Transactions, Unsure
 from marq.kafka.backend import Kafka
+from marq.kafka.client.transactions import Transactions, Unsure
+from marq.kafka.tracker.act import perform
+from marq.kafka.tracker.act.perform import Act
+from marq.kafka.tracker.act.report import Report
+from marq.kafka.tracker.act.tools import Tools
 from tests.e2e.kafka_fixtures import NewQueue, new_name
 from tests.e2e.kafka_process import eventually
 

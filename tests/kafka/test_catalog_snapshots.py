@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 import marq
-from marq.core import catalog_snapshot, names
-from marq.core.catalog import Catalog
+from marq.core import names
+from marq.core.catalog import snapshot as catalog_snapshot
+from marq.core.catalog.definitions import Catalog
 from marq.errors import QueueError
 from marq.kafka.backend import Kafka
-from marq.kafka.catalog_keeping import CatalogKeeping
+from marq.kafka.tracker.catalog_keeping import CatalogKeeping
 from tests.e2e.kafka_fixtures import Connect, NewQueue
 from tests.kafka.catalog_records import by_a_newer_one
 

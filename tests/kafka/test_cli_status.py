@@ -14,8 +14,8 @@ import marq
 from marq import embedded
 from marq.cli import app
 from marq.core.names import DEFAULT
-from marq.kafka import config
-from marq.kafka.stats_log import FEATURES, StatsWriter
+from marq.kafka.client import config
+from marq.kafka.cluster.stats_log import FEATURES, StatsWriter
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
 

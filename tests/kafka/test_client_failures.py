@@ -13,8 +13,8 @@ import pytest
 import marq
 from marq import embedded
 from marq.kafka.backend import Kafka
-from marq.kafka.handout import Handout
-from marq.kafka.pump import Pump
+from marq.kafka.leasing.handout import Handout
+from marq.kafka.receiving.pump import Pump
 from tests.e2e.kafka_fixtures import NewQueue, new_name
 from tests.e2e.kafka_oracle import Oracle
 from tests.e2e.kafka_process import eventually

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from marq import embedded
-from marq.kafka import probe
+from marq.kafka.client import probe
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
 

@@ -7,14 +7,15 @@ from msgspec.structs import replace
 
 import marq
 from marq import embedded
-from marq.core import batch, names
-from marq.core.batch import Batch
-from marq.core.catalog import Catalog
+from marq.core import names
+from marq.core.catalog.definitions import Catalog
+from marq.core.fold import batch
+from marq.core.fold.batch import Batch
+from marq.core.fold.state import State
 from marq.core.names import DEFAULT
-from marq.core.state import State
-from marq.kafka.act.perform import Act
-from marq.kafka.act.tools import Tools
 from marq.kafka.backend import Kafka
+from marq.kafka.tracker.act.perform import Act
+from marq.kafka.tracker.act.tools import Tools
 from tests.e2e.kafka_fixtures import NewQueue, new_name
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]

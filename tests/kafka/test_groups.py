@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 import marq
-from marq.core import redelivery
-from marq.core.redelivery import Context
-from marq.core.stored import Stored
+from marq.core.fate import redelivery
+from marq.core.fate.redelivery import Context
+from marq.core.messages.stored import Stored
 from marq.groups.keys import SUBJECT, partition_of
 from marq.kafka.groups import owner, performer
 from marq.kafka.groups.delivery import GroupDelivery

@@ -12,7 +12,7 @@ import marq
 from marq.core.names import DEFAULT
 from marq.groups.names import GroupNames, group_names
 from marq.kafka.backend import Kafka
-from marq.kafka.clients import Producer
+from marq.kafka.client.making import Producer
 from marq.kafka.groups.clients import Cluster
 from marq.kafka.groups.note import Note
 from marq.kafka.groups.owner import Owner

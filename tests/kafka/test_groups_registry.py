@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import marq
-from marq.core.catalog import Catalog
+from marq.core.catalog.definitions import Catalog
 from marq.errors import ConfigError, NotConnected
 from marq.groups.names import GroupNames
 from marq.kafka.backend import Kafka

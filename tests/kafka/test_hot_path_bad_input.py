@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 import marq
 from marq import embedded
-from marq.kafka import topics
+from marq.kafka.cluster import topics
 from tests.e2e.kafka_fixtures import Connect, NewQueue, new_name
 from tests.e2e.kafka_oracle import Oracle
 from tests.e2e.kafka_process import eventually

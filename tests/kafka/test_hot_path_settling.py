@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 import marq
-from marq.core.marker import Action
-from marq.core.redelivery import AHEAD_MS
-from marq.kafka import room
+from marq.core.fate.redelivery import AHEAD_MS
+from marq.core.markers.marker import Action
+from marq.kafka.leasing import room
 from tests.e2e.kafka_fixtures import Connect, NewQueue
 from tests.e2e.kafka_oracle import Oracle
 from tests.e2e.kafka_process import eventually

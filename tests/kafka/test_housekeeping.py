@@ -11,11 +11,12 @@ from confluent_kafka import Producer
 import marq
 from marq import embedded
 from marq.core import names
-from marq.core.marker import Claim, ClaimId, Progress, Source, Step
-from marq.kafka import config, topics
-from marq.kafka.admin import Admin
+from marq.core.markers.marker import Claim, ClaimId, Progress, Source, Step
 from marq.kafka.backend import Kafka
-from marq.kafka.idle_groups import IdleGroups
+from marq.kafka.client import config
+from marq.kafka.cluster import topics
+from marq.kafka.cluster.admin import Admin
+from marq.kafka.tracker.idle_groups import IdleGroups
 from tests.e2e.kafka_fixtures import Connect, NewQueue
 from tests.e2e.kafka_process import eventually
 from tests.kafka.house import House

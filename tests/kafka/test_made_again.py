@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import marq
-from marq.core.catalog import QueueDefinition
+from marq.core.catalog.definitions import QueueDefinition
 from marq.errors import ConfigError
 from marq.kafka.backend import Kafka
 from tests.e2e.kafka_fixtures import Connect, NewQueue

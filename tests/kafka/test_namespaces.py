@@ -7,11 +7,13 @@ from collections.abc import Callable
 import pytest
 
 import marq
-from marq.core import codec, header, names
-from marq.core.header import Meta
-from marq.core.marker import Action, Claim, ClaimId, Held, Hold, Progress, Source, Step
+from marq.core import names
+from marq.core.markers import codec
+from marq.core.markers.marker import Action, Claim, ClaimId, Held, Hold, Progress, Source, Step
+from marq.core.messages import header
+from marq.core.messages.header import Meta
+from marq.core.messages.stored import Outgoing
 from marq.core.names import Space
-from marq.core.stored import Outgoing
 from marq.errors import ConfigError
 from marq.kafka.backend import Kafka
 from tests.e2e.kafka_fixtures import Connect, broker, connect, new_name

@@ -13,11 +13,11 @@ import marq
 from marq import embedded
 from marq.cli import app
 from marq.core import names
-from marq.core.catalog import Catalog, Kept, decode
+from marq.core.catalog.definitions import Catalog, Kept, decode
 from marq.core.names import DEFAULT
 from marq.errors import ConfigError
-from marq.kafka.act.tools import Tools
 from marq.kafka.backend import Kafka
+from marq.kafka.tracker.act.tools import Tools
 from tests.e2e.kafka_fixtures import Connect, NewQueue, new_name
 from tests.e2e.kafka_process import eventually
 from tests.kafka.catalog_records import by_a_newer_one, write

@@ -11,8 +11,8 @@ import marq
 from marq import embedded
 from marq.core import names
 from marq.errors import NotConnected
-from marq.kafka import config
-from marq.kafka.admin import Admin
+from marq.kafka.client import config
+from marq.kafka.cluster.admin import Admin
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
 

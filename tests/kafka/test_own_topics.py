@@ -12,9 +12,10 @@ from marq import embedded
 from marq.core import names
 from marq.core.names import DEFAULT
 from marq.errors import ConfigError
-from marq.kafka import config, topics
-from marq.kafka.admin import Admin
-from marq.kafka.topics import lay_out
+from marq.kafka.client import config
+from marq.kafka.cluster import topics
+from marq.kafka.cluster.admin import Admin
+from marq.kafka.cluster.topics import lay_out
 from tests.e2e.kafka_process import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]

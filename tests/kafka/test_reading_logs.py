@@ -6,12 +6,13 @@ import pytest
 from confluent_kafka import Producer
 
 from marq import embedded
-from marq.core import codec
-from marq.core.marker import Claim, ClaimId, Source
-from marq.kafka import config, topics
-from marq.kafka.admin import Admin
+from marq.core.markers import codec
+from marq.core.markers.marker import Claim, ClaimId, Source
 from marq.kafka.backend import Kafka
-from marq.kafka.reader import Reader
+from marq.kafka.client import config
+from marq.kafka.cluster import topics
+from marq.kafka.cluster.admin import Admin
+from marq.kafka.cluster.reader import Reader
 from tests.e2e.kafka_fixtures import NewQueue, new_name
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]

@@ -13,16 +13,17 @@ import pytest
 
 import marq
 from marq import embedded
-from marq.core import header, names
-from marq.core.fold import GRACE_MS, Record, fold
-from marq.core.header import Meta
-from marq.core.marker import Action, Tick
-from marq.core.overdue import Overdue, emit
-from marq.core.stored import Outgoing
+from marq.core import names
+from marq.core.fold.fold import GRACE_MS, Record, fold
+from marq.core.fold.overdue import Overdue, emit
+from marq.core.markers.marker import Action, Tick
+from marq.core.messages import header
+from marq.core.messages.header import Meta
+from marq.core.messages.stored import Outgoing
 from marq.embedded import tether
-from marq.kafka import dead_letters
 from marq.kafka.backend import Kafka
-from marq.kafka.record import stored
+from marq.kafka.client.record import stored
+from marq.kafka.inspecting import dead_letters
 from tests.e2e.kafka_fixtures import Connect, NewQueue
 from tests.e2e.kafka_process import ROOT
 

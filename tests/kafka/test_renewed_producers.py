@@ -7,10 +7,10 @@ import pytest
 from marq import embedded
 from marq.core import names
 from marq.core.names import DEFAULT
-from marq.kafka import config
 from marq.kafka.backend import Kafka
-from marq.kafka.stats_log import StatsReader, StatsWriter
-from marq.kafka.ticks import Ticks
+from marq.kafka.client import config
+from marq.kafka.cluster.stats_log import StatsReader, StatsWriter
+from marq.kafka.tracker.ticks import Ticks
 from marq.message import Stats
 from tests.e2e.kafka_process import eventually
 from tests.fatal_errors import fail_for_good

@@ -10,9 +10,9 @@ from confluent_kafka import Producer
 from marq import embedded
 from marq.core import names
 from marq.errors import ConfigError
-from marq.kafka import config
 from marq.kafka.backend import Kafka
-from marq.kafka.stats_log import AGAIN_S, FEATURES, StatsReader, StatsWriter
+from marq.kafka.client import config
+from marq.kafka.cluster.stats_log import AGAIN_S, FEATURES, StatsReader, StatsWriter
 from marq.message import Stats
 from tests.e2e.kafka_fixtures import NewQueue, new_name
 from tests.e2e.kafka_process import eventually

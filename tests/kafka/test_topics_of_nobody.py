@@ -12,8 +12,8 @@ import marq
 from marq.core import names
 from marq.embedded import broker, config, files, jars, java, layout
 from marq.errors import ConfigError
-from marq.kafka import probe
 from marq.kafka.backend import Kafka
+from marq.kafka.client import probe
 from tests.e2e.kafka_process import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]

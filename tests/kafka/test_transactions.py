@@ -8,10 +8,11 @@ from random import Random
 import pytest
 
 from marq import embedded
-from marq.core.stored import Outgoing
-from marq.kafka import config, topics
-from marq.kafka.act.transactions import Superseded, Transactions
+from marq.core.messages.stored import Outgoing
 from marq.kafka.backend import Kafka
+from marq.kafka.client import config
+from marq.kafka.client.transactions import Superseded, Transactions
+from marq.kafka.cluster import topics
 from tests.e2e.kafka_fixtures import new_name
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]

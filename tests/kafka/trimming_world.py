@@ -14,9 +14,10 @@ import marq
 from marq import embedded
 from marq.core import names
 from marq.errors import NotConnected, QueueError
-from marq.kafka import config, topics
-from marq.kafka.admin import Admin
 from marq.kafka.backend import Kafka
+from marq.kafka.client import config
+from marq.kafka.cluster import topics
+from marq.kafka.cluster.admin import Admin
 from tests.e2e.kafka_fixtures import new_name
 from tests.e2e.kafka_process import eventually
 from tests.kafka.in_process_tracker import InProcessTracker

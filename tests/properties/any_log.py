@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from marq.core.fold import Record
-from marq.core.marker import (
+from marq.core.fold.fold import Record
+from marq.core.fold.restate import restatement
+from marq.core.fold.state import State
+from marq.core.markers.marker import (
     Action,
     Begun,
     Claim,
@@ -23,8 +25,6 @@ from marq.core.marker import (
     Step,
     Tick,
 )
-from marq.core.restate import restatement
-from marq.core.state import State
 from tests.properties.chance import Chance
 from tests.properties.hold_log import ORDERS, START_MS
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from marq.core import parked
+from marq.core.fold import parked
 from tests.properties.effort import EXAMPLES
 
 settings.register_profile(

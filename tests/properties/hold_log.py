@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from marq.core import bits, claimed
-from marq.core.fold import GRACE_MS, Record, fold
-from marq.core.marker import (
+from marq.core.fold.fold import GRACE_MS, Record, fold
+from marq.core.fold.overdue import LIMIT, Due, Overdue, emit
+from marq.core.fold.snapshot import dump, dump_chunk, load, load_chunk
+from marq.core.fold.state import State
+from marq.core.markers import bits, claimed
+from marq.core.markers.marker import (
     Action,
     Begun,
     Claim,
@@ -23,9 +26,6 @@ from marq.core.marker import (
     Step,
     Tick,
 )
-from marq.core.overdue import LIMIT, Due, Overdue, emit
-from marq.core.snapshot import dump, dump_chunk, load, load_chunk
-from marq.core.state import State
 
 ORDERS = Source(bytes(range(16)), 0, "orders", "", 0)
 START_MS = 1_000_000

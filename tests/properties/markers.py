@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from marq.core import bits, claimed
-from marq.core.marker import (
+from marq.core.markers import bits, claimed
+from marq.core.markers.marker import (
     Action,
     Begun,
     Claim,
@@ -26,7 +26,7 @@ from marq.core.marker import (
     Step,
     Tick,
 )
-from marq.core.wire import LATEST_MS, LONGEST_MS, MAX_INDEX, MOST
+from marq.core.markers.wire import LATEST_MS, LONGEST_MS, MAX_INDEX, MOST
 
 LARGEST = 1 << 62
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from marq.core.fold import Record
-from marq.core.marker import (
+from marq.core.fold.fold import Record
+from marq.core.markers.marker import (
     Action,
     Begun,
     Claim,

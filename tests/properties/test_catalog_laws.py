@@ -8,9 +8,10 @@ from typing import TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marq.core import catalog, catalog_snapshot
-from marq.core.catalog import Catalog, Kept, NotAnEntry, QueueDefinition
-from marq.core.catalog_reader import CatalogReader, Taken, trim_to
+from marq.core.catalog import definitions
+from marq.core.catalog import snapshot as catalog_snapshot
+from marq.core.catalog.definitions import Catalog, Kept, NotAnEntry, QueueDefinition
+from marq.core.catalog.reader import CatalogReader, Taken, trim_to
 from tests.properties.effort import tried
 
 T = TypeVar("T")
@@ -49,7 +50,7 @@ class World:
     def append(self, value: bytes | None) -> None:
         self.records.append(value)
         try:
-            entry = catalog.decode(value)
+            entry = definitions.decode(value)
         except NotAnEntry:
             return
         if entry.kind != catalog_snapshot.KIND:
@@ -101,8 +102,8 @@ class Steps:
         version = client.catalog.version("queue", name) + 1
         value = self._pick(
             [
-                catalog.encode(client.catalog.change(name, QueueDefinition(lease_ms=version))),
-                catalog.encode(client.catalog.change(name, None)),
+                definitions.encode(client.catalog.change(name, QueueDefinition(lease_ms=version))),
+                definitions.encode(client.catalog.change(name, None)),
                 FROM_THE_FUTURE.format("queue", name, version).encode(),
                 FROM_THE_FUTURE.format("lane-queue", name, version).encode(),
             ]

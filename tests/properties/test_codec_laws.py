@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from marq.core import codec
-from marq.core.marker import (
+from marq.core.markers import codec
+from marq.core.markers.marker import (
     Action,
     Claim,
     ClaimId,

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from marq.core import claimed
-from marq.core.fold import Record, fold
-from marq.core.marker import Claim, ClaimId, Marker, ParkedRef, Restate, Restated, Tick
-from marq.core.overdue import Due, Event, emit, next_lapse_ms
-from marq.core.parked import Chunks
-from marq.core.restate import needed_from, restatement
-from marq.core.state import State
+from marq.core.fold.fold import Record, fold
+from marq.core.fold.overdue import Due, Event, emit, next_lapse_ms
+from marq.core.fold.parked import Chunks
+from marq.core.fold.restate import needed_from, restatement
+from marq.core.fold.state import State
+from marq.core.markers import claimed
+from marq.core.markers.marker import Claim, ClaimId, Marker, ParkedRef, Restate, Restated, Tick
 from tests.properties import markers
 from tests.properties.any_log import AnyLog
 from tests.properties.chance import Chance, chances

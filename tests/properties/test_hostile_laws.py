@@ -13,14 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marq.core import batch, codec, header, redelivery, snapshot
-from marq.core.catalog import QueueDefinition
-from marq.core.fold import Record, fold
-from marq.core.marker import Action, ClaimId, Marker, Parked, ParkedRef, Source, Tick
-from marq.core.overdue import Due, Overdue
-from marq.core.redelivery import Context, Outcome
-from marq.core.state import State
-from marq.core.stored import Stored, is_void
+from marq.core.catalog.definitions import QueueDefinition
+from marq.core.fate import redelivery
+from marq.core.fate.redelivery import Context, Outcome
+from marq.core.fold import batch, snapshot
+from marq.core.fold.fold import Record, fold
+from marq.core.fold.overdue import Due, Overdue
+from marq.core.fold.state import State
+from marq.core.markers import codec
+from marq.core.markers.marker import Action, ClaimId, Marker, Parked, ParkedRef, Source, Tick
+from marq.core.messages import header
+from marq.core.messages.stored import Stored, is_void
 from marq.errors import MarkerError
 from marq.groups import records
 from tests.hostile.forging import NUMBERS, Forger, marq_header

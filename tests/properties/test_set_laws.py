@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marq.core import bits, claimed
-from marq.core.runs import Runs
+from marq.core.markers import bits, claimed
+from marq.core.markers.runs import Runs
 from tests.properties.hold_log import runs_of
 
 pairs = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=12)

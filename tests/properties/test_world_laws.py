@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from hypothesis import given, note
 
-from marq.core.fold import fold
-from marq.core.marker import Action, HeldParked, Hold, Parked, ParkedRef, Tick
-from marq.core.restate import needed_from
-from marq.core.state import State
+from marq.core.fold.fold import fold
+from marq.core.fold.restate import needed_from
+from marq.core.fold.state import State
+from marq.core.markers.marker import Action, HeldParked, Hold, Parked, ParkedRef, Tick
 from tests.properties.chance import Chance, chances
 from tests.properties.effort import tried
 from tests.properties.hold_log import ORDERS, blobs

@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from marq.core import bits, claimed
-from marq.core.fold import Record, fold
-from marq.core.marker import (
+from marq.core.fold.fold import Record, fold
+from marq.core.fold.overdue import Due, Event, Overdue
+from marq.core.fold.state import State
+from marq.core.markers import bits, claimed
+from marq.core.markers.marker import (
     Action,
     Claim,
     ClaimId,
@@ -25,8 +27,6 @@ from marq.core.marker import (
     Restate,
     Source,
 )
-from marq.core.overdue import Due, Event, Overdue
-from marq.core.state import State
 from tests.properties.hold_log import ORDERS, START_MS, blobs
 from tests.properties.reference import Message as Place
 

@@ -4,12 +4,12 @@ before and after every step, runs batches again cut otherwise, and loses its che
 
 from __future__ import annotations
 
-from marq.core import act
-from marq.core.fold import Record, fold
-from marq.core.marker import Action, HeldParked, Hold
-from marq.core.overdue import Due, Event, emit
-from marq.core.restate import caught_up, needed_from, parting, restatement
-from marq.core.state import State
+from marq.core.fate import act
+from marq.core.fold.fold import Record, fold
+from marq.core.fold.overdue import Due, Event, emit
+from marq.core.fold.restate import caught_up, needed_from, parting, restatement
+from marq.core.fold.state import State
+from marq.core.markers.marker import Action, HeldParked, Hold
 from tests.properties.chance import Chance
 from tests.properties.hold_log import blobs, loaded
 from tests.properties.world import World, open_in

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from marq.core.marker import (
+from marq.core.markers.marker import (
     Action,
     Begun,
     Claim,

@@ -19,9 +19,9 @@ from marq.embedded import tether
 from marq.groups.keys import partition_of
 from marq.groups.names import group_names
 from marq.kafka.backend import Kafka
+from marq.kafka.client.record import stored
 from marq.kafka.groups.copying import Copier
 from marq.kafka.groups.service import service_of
-from marq.kafka.record import stored
 from tests.e2e.kafka_fixtures import NewQueue, broker, connect, new_queue
 from tests.e2e.kafka_process import eventually
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marq.core import act
-from marq.core.fold import fold
-from marq.core.marker import Action, Marker, Parked, Restate, Tick
-from marq.core.overdue import Event, emit
-from marq.core.state import State
+from marq.core.fate import act
+from marq.core.fold.fold import fold
+from marq.core.fold.overdue import Event, emit
+from marq.core.fold.state import State
+from marq.core.markers.marker import Action, Marker, Parked, Restate, Tick
 from tests.properties.hold_log import ORDERS, MarkersLog, open_offsets, restored
 
 

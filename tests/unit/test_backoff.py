@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marq.core.backoff import backoff_ms
+from marq.core.fate.backoff import backoff_ms
 
 
 def test_the_wait_doubles_up_to_its_cap() -> None:

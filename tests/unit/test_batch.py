@@ -8,11 +8,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marq.core import batch
-from marq.core.batch import TRIM_EVERY_MS
-from marq.core.marker import KeepAlive, Parked
-from marq.core.restate import caught_up, needed_from, restatement
-from marq.core.state import State
+from marq.core.fold import batch
+from marq.core.fold.batch import TRIM_EVERY_MS
+from marq.core.fold.restate import caught_up, needed_from, restatement
+from marq.core.fold.state import State
+from marq.core.markers.marker import KeepAlive, Parked
 from tests.properties.hold_log import START_MS, MarkersLog, open_offsets
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marq.core import bits, claimed
+from marq.core.markers import bits, claimed
 
 RUNS = ((100, 3), (200, 2))
 

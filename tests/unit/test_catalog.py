@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from marq.core import catalog
-from marq.core.catalog import Catalog, Entry, NotAnEntry, QueueDefinition
+from marq.core.catalog import definitions
+from marq.core.catalog.definitions import Catalog, Entry, NotAnEntry, QueueDefinition
 from marq.errors import ConfigError
 
 FIRST = QueueDefinition(lease_ms=1_000)
@@ -39,7 +39,7 @@ def test_every_reader_of_the_log_agrees() -> None:
     ]
     readers = Catalog(), Catalog()
 
-    won = [[reader.apply(catalog.decode(catalog.encode(entry))) for entry in log]
+    won = [[reader.apply(definitions.decode(definitions.encode(entry))) for entry in log]
            for reader in readers]  # fmt: skip
 
     assert won == [[True, False, True, False]] * 2
@@ -71,16 +71,18 @@ def test_queues_are_named_in_order() -> None:
 def test_an_entry_is_read_back_as_it_was(definition: QueueDefinition | None) -> None:
     entry = Entry("queue", "orders", 3, definition)
 
-    value = catalog.encode(entry)
+    value = definitions.encode(entry)
 
-    assert catalog.decode(value) == replace(entry, value=value)
+    assert definitions.decode(value) == replace(entry, value=value)
 
 
 def test_only_what_is_not_as_usual_is_written() -> None:
     usual, other = QueueDefinition(lease_ms=30 * 1_000), QueueDefinition(lease_ms=1, purged={})
 
-    assert catalog.encode(Entry("queue", "a", 1, usual)) == HEAD + b',"definition":{}}'
-    assert catalog.encode(Entry("queue", "a", 1, other)) == HEAD + b',"definition":{"lease_ms":1}}'
+    assert definitions.encode(Entry("queue", "a", 1, usual)) == HEAD + b',"definition":{}}'
+    assert (
+        definitions.encode(Entry("queue", "a", 1, other)) == HEAD + b',"definition":{"lease_ms":1}}'
+    )
 
 
 HEAD = b'{"kind":"queue","name":"a","version":1'
@@ -104,7 +106,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
         b'{"kind":"group","name":"orders/","version":1,"definition":{"queue_version":1}}',
         b'{"kind":"group","name":"orders/\\u0000","version":1,"definition":{"queue_version":1}}',
         b'{"kind":"group","name":"dlq.a/b","version":1,"definition":{"queue_version":1}}',
-        HEAD + b',"definition":{"x":"' + b"-" * catalog.MOST_BYTES + b'"}}',
+        HEAD + b',"definition":{"x":"' + b"-" * definitions.MOST_BYTES + b'"}}',
         HEAD + b',"x":"\xff"}',
         HEAD + b',"definition":' + DEEP + b"}",
         DEEP,
@@ -114,13 +116,13 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
 )
 def test_anything_else_is_no_entry(value: bytes | None) -> None:
     with pytest.raises(NotAnEntry):
-        catalog.decode(value)
+        definitions.decode(value)
 
 
 def test_texts_do_not_count_as_nesting() -> None:
     value = HEAD + b',"definition":{"note":"' + b'[{\\"' * 100 + b'"}}'
 
-    assert catalog.decode(value).newer
+    assert definitions.decode(value).newer
 
 
 @pytest.mark.parametrize(
@@ -133,7 +135,7 @@ def test_a_definition_that_cannot_be_read_is_a_newer_one_s(definition: bytes) ->
     value = HEAD + b',"definition":' + definition + b"}"
     found = Catalog()
 
-    assert found.apply(catalog.decode(value))
+    assert found.apply(definitions.decode(value))
 
     assert list(found.queues()) == ["a"]
     assert list(found.definitions()) == []
@@ -149,7 +151,7 @@ def test_a_definition_that_cannot_be_read_is_a_newer_one_s(definition: bytes) ->
 
 def test_a_newer_one_s_queue_that_was_deleted_is_deleted() -> None:
     found = Catalog()
-    found.apply(catalog.decode(HEAD + b',"definition":{"colour":"red"}}'))
+    found.apply(definitions.decode(HEAD + b',"definition":{"colour":"red"}}'))
 
     assert found.apply(Entry("queue", "a", 2))
 
@@ -161,8 +163,8 @@ def test_what_only_a_newer_release_knows_is_kept_as_it_was() -> None:
     found = Catalog()
     value = b'{ "kind":"tap", "name":"a", "version":1, "definition":{"x":[1]}, "more":{} }'
 
-    assert found.apply(catalog.decode(value))
-    assert not found.apply(catalog.decode(value))
+    assert found.apply(definitions.decode(value))
+    assert not found.apply(definitions.decode(value))
 
     assert [each.entry.value for each in found.kept()] == [value]
 
@@ -171,7 +173,7 @@ def test_a_record_that_is_too_large_is_an_error() -> None:
     purged = {f"{'q' * 200}:{number}": 1 << 40 for number in range(3_000)}
 
     with pytest.raises(ConfigError, match="500,000 at most"):
-        catalog.encode(Entry("queue", "q" * 200, 1, QueueDefinition(purged=purged)))
+        definitions.encode(Entry("queue", "q" * 200, 1, QueueDefinition(purged=purged)))
 
 
 def test_what_belonged_to_a_queue_is_not_its_successor_s() -> None:
@@ -209,7 +211,7 @@ def test_a_group_that_only_a_newer_release_understands_is_left_alone() -> None:
     found.apply(found.change("orders", FIRST))
     value = b'{"kind":"group","name":"orders/billing","version":1,"definition":{"colour":"red"}}'
 
-    found.apply(catalog.decode(value))
+    found.apply(definitions.decode(value))
     found.apply(found.change("orders", None))
 
     assert list(found.leftover_groups()) == []
@@ -218,11 +220,11 @@ def test_a_group_that_only_a_newer_release_understands_is_left_alone() -> None:
 def test_differences_name_only_what_was_asked_for() -> None:
     stored = QueueDefinition(lease_ms=60_000, backoff_ms=(1_000, 5_000))
 
-    assert catalog.differences(stored, {"lease_ms": 60_000}) == []
-    assert catalog.differences(stored, {"lease_ms": 1_500, "ttl_ms": 1_000}) == [
+    assert definitions.differences(stored, {"lease_ms": 60_000}) == []
+    assert definitions.differences(stored, {"lease_ms": 1_500, "ttl_ms": 1_000}) == [
         "lease is '1m', not '1500ms'",
         "ttl is None, not '1s'",
     ]
-    assert catalog.differences(stored, {"backoff_ms": (0, 5_000)}) == [
+    assert definitions.differences(stored, {"backoff_ms": (0, 5_000)}) == [
         "backoff is ('1s', '5s'), not ('0s', '5s')"
     ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from marq.core import catalog, catalog_snapshot
-from marq.core.catalog import Catalog, NotAnEntry, QueueDefinition
-from marq.core.catalog_reader import CatalogReader, Taken, trim_to
-from marq.core.catalog_snapshot import Part, Whole
+from marq.core.catalog import definitions
+from marq.core.catalog import snapshot as catalog_snapshot
+from marq.core.catalog.definitions import Catalog, NotAnEntry, QueueDefinition
+from marq.core.catalog.reader import CatalogReader, Taken, trim_to
+from marq.core.catalog.snapshot import Part, Whole
 
 FUTURE = b'{"kind":"queue","name":"f","version":1,"definition":{"colour":"\\"red\\""}}'
 
@@ -19,12 +20,12 @@ def some() -> Catalog:
     found.apply(found.change("a", None))
     found.apply(found.change("a", QueueDefinition()))
     found.apply(found.change("b", None))
-    found.apply(catalog.decode(FUTURE))
+    found.apply(definitions.decode(FUTURE))
     found.apply(found.take_over("me"))
     return found
 
 
-@pytest.mark.parametrize("most", [catalog.MOST_BYTES, catalog_snapshot._ROOM + 100])
+@pytest.mark.parametrize("most", [definitions.MOST_BYTES, catalog_snapshot._ROOM + 100])
 def test_a_snapshot_says_all_that_is_in_force(most: int) -> None:
     known = some()
     parts = catalog_snapshot.split(known.kept(), 100, "me:100", most)
@@ -37,7 +38,7 @@ def test_a_snapshot_says_all_that_is_in_force(most: int) -> None:
     assert reader.is_whole
     assert reader.catalog.kept() == known.kept()
     assert reader.catalog.made("a") == 3
-    assert (len(parts) > 3) == (most < catalog.MOST_BYTES)
+    assert (len(parts) > 3) == (most < definitions.MOST_BYTES)
 
 
 def test_no_part_is_larger_than_a_record_may_be() -> None:
@@ -49,7 +50,7 @@ def test_no_part_is_larger_than_a_record_may_be() -> None:
     parts = catalog_snapshot.split(known.kept(), 0, "me")
 
     assert len(parts) > 3
-    assert max(map(len, parts)) <= catalog.MOST_BYTES
+    assert max(map(len, parts)) <= definitions.MOST_BYTES
 
 
 def test_an_empty_catalog_has_a_snapshot_too() -> None:
@@ -67,8 +68,8 @@ def test_changes_it_does_not_stand_for_count_beside_it() -> None:
     after = known.change("c", None)
     reader = CatalogReader(9)
 
-    reader.take(Taken(9, 0, catalog.encode(known.change("d", QueueDefinition()))))
-    reader.take(Taken(10, 0, catalog.encode(after)))
+    reader.take(Taken(9, 0, definitions.encode(known.change("d", QueueDefinition()))))
+    reader.take(Taken(10, 0, definitions.encode(after)))
     reader.take(Taken(11, 0, value))
 
     assert reader.catalog.queue("c") is None

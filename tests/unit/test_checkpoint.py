@@ -58,7 +58,7 @@ WriteToMicroBatchDataSource ForeachBatchSink, 1, [queryName=tracker, checkpointL
 @pytest.mark.parametrize(
     ("error", "blamed"),
     [
-        ("marq.core.snapshot.StaleSnapshot", True),
+        ("marq.core.fold.fold.snapshot.StaleSnapshot", True),
         ("[KAFKA_DATA_LOSS] Some data may have been lost", True),
         (f"{WORKER}marq.core.snapshot.StaleSnapshot: version 3{PLAN}", True),
         (f"{WORKER}marq.errors.NotConnected: no broker answers{PLAN}", False),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marq.kafka.clock import WINDOW_S, BrokerClock, elapsed_s
+from marq.kafka.client.clock import WINDOW_S, BrokerClock, elapsed_s
 
 START_MS = 1_700_000_000_000
 

@@ -7,8 +7,8 @@ import tracemalloc
 
 import pytest
 
-from marq.core import bits, codec, pieces
-from marq.core.marker import (
+from marq.core.markers import bits, codec, pieces
+from marq.core.markers.marker import (
     FAILED,
     Action,
     Begun,
@@ -31,8 +31,8 @@ from marq.core.marker import (
     Step,
     Tick,
 )
-from marq.core.reason import REASON_CHARS
-from marq.core.wire import LONGEST_MS, MAX_INDEX, MOST, Writer
+from marq.core.markers.reason import REASON_CHARS
+from marq.core.markers.wire import LONGEST_MS, MAX_INDEX, MOST, Writer
 from marq.errors import MalformedMarker, MarkerError, NotAMarker, UnknownMarkerVersion
 
 WORKER = 0x0123456789ABCDEF

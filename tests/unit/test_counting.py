@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from marq.core.counting import SourceCount, source_counts
-from marq.core.marker import Action
-from marq.core.runs import Runs
+from marq.core.fold.counting import SourceCount, source_counts
+from marq.core.markers.marker import Action
+from marq.core.markers.runs import Runs
 from tests.properties.hold_log import ORDERS, MarkersLog
 
 

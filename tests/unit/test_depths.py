@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from marq.kafka.depths import Depths, taken
+from marq.kafka.tracker.depths import Depths, taken
 
 IDS = {"orders": b"a" * 16, "bills": b"b" * 16}
 
@@ -79,7 +79,7 @@ def depths(log: Log) -> Depths:
 def test_an_odd_record_keeps_no_other_queue_from_being_counted(
     depths: Depths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("marq.kafka.depths.stored", fragile)
+    monkeypatch.setattr("marq.kafka.tracker.depths.stored", fragile)
     odd, orders = ("odd", 0), ("orders", 0)
 
     found = depths.messages({odd: (0, 1), orders: (0, 2)})
@@ -91,7 +91,7 @@ def test_an_odd_record_keeps_no_other_queue_from_being_counted(
 
 def fragile(message: Any) -> Any:
     """As the record's value was made before odd headers were thought of."""
-    from marq.kafka.record import stored
+    from marq.kafka.client.record import stored
 
     message.headers()
     return stored(message)

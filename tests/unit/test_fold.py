@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from marq.core import codec
-from marq.core.fold import Record, fold
-from marq.core.marker import Action, Parked
-from marq.core.state import State
+from marq.core.fold.fold import Record, fold
+from marq.core.fold.state import State
+from marq.core.markers import codec
+from marq.core.markers.marker import Action, Parked
 from tests.properties.hold_log import (
     ORDERS,
     START_MS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marq.core.marker import Action
+from marq.core.markers.marker import Action
 from tests.properties.hold_log import (
     MarkersLog,
     deadline,

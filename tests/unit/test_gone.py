@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from marq.core.counting import SourceCount
-from marq.kafka.gone import GONE_S, Gone
+from marq.core.fold.counting import SourceCount
+from marq.kafka.tracker.gone import GONE_S, Gone
 
 OLD, NEW = b"o" * 16, b"n" * 16
 SOURCES = [SourceCount(OLD, partition, "orders", "", []) for partition in range(2)]

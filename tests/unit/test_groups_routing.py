@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from marq.core import header, redelivery
-from marq.core.header import Headers, Meta
+from marq.core.fate import redelivery
+from marq.core.messages import header
+from marq.core.messages.header import Headers, Meta
+from marq.core.messages.stored import Stored
 from marq.core.names import DEFAULT
-from marq.core.stored import Stored
 from marq.groups import routing
 from marq.groups.config import Filter, GroupConfig
 from marq.groups.names import GroupNames, group_names, of_topic

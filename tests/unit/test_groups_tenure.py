@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from marq.core.stored import Outgoing
+from marq.core.messages.stored import Outgoing
 from marq.kafka.groups.delivery import GroupDelivery
 from marq.kafka.groups.note import Note
 from marq.kafka.groups.owner import Owner

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from marq.core.marker import Claim, ClaimId, Source
-from marq.kafka.handout import Handout
-from marq.kafka.lane import Lane
-from marq.kafka.live import LiveClaim
-from marq.kafka.marker_producer import Taken
+from marq.core.markers.marker import Claim, ClaimId, Source
+from marq.kafka.leasing.handout import Handout
+from marq.kafka.leasing.ledger import Lane
+from marq.kafka.leasing.live import LiveClaim
+from marq.kafka.marking.marker_producer import Taken
 
 
 class QuietLane:

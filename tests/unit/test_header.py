@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marq.core import header
-from marq.core.header import HISTORY, NAME, PLAIN, Meta, Past
-from marq.core.reason import REASON_CHARS
-from marq.core.wire import LATEST_MS, LONGEST_MS, MOST, Writer
+from marq.core.markers.reason import REASON_CHARS
+from marq.core.markers.wire import LATEST_MS, LONGEST_MS, MOST, Writer
+from marq.core.messages import header
+from marq.core.messages.header import HISTORY, NAME, PLAIN, Meta, Past
 from marq.errors import MalformedMarker, MarkerError, UnknownMarkerVersion
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from marq.core import codec, header, hold_log, names
-from marq.core.header import Meta
-from marq.core.marker import Parked, Tick
-from marq.core.wire import Writer
+from marq.core import names
+from marq.core.fold import hold_log
+from marq.core.markers import codec
+from marq.core.markers.marker import Parked, Tick
+from marq.core.markers.wire import Writer
+from marq.core.messages import header
+from marq.core.messages.header import Meta
 from marq.errors import UnknownMarkerVersion
 
 TICK = codec.encode(Tick())

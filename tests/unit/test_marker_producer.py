@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, KafkaError
 
 from marq.core.names import DEFAULT
-from marq.kafka import lasting
-from marq.kafka.clock import BrokerClock
-from marq.kafka.marker_producer import MarkerProducer, Record, Taken
+from marq.kafka.client import lasting
+from marq.kafka.client.clock import BrokerClock
+from marq.kafka.marking.marker_producer import MarkerProducer, Record, Taken
 
 Reported = Callable[[KafkaError | None, Any], None]
 

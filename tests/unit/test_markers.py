@@ -10,16 +10,17 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
-from marq.core import codec
-from marq.core.marker import Action, Claim, ClaimId, Held, Hold, Progress, Source
+from marq.core.markers import codec
+from marq.core.markers.marker import Action, Claim, ClaimId, Held, Hold, Progress, Source
 from marq.core.names import DEFAULT
 from marq.errors import DeliveryError, LeaseLost, NotConnected, QueueError
-from marq.kafka import flush, lasting, markers
-from marq.kafka.answers import Answer
-from marq.kafka.delivery import KafkaDelivery
-from marq.kafka.handout import Handout
-from marq.kafka.live import LiveClaim
-from marq.kafka.markers import Markers
+from marq.kafka.client import lasting
+from marq.kafka.client.answers import Answer
+from marq.kafka.leasing.delivery import KafkaDelivery
+from marq.kafka.leasing.handout import Handout
+from marq.kafka.leasing.live import LiveClaim
+from marq.kafka.marking import flush, markers
+from marq.kafka.marking.markers import Markers
 
 PATIENCE_S = 30.0
 UNSAYABLE = cast(str, None)

@@ -12,12 +12,12 @@ import pytest
 pytest.importorskip("pyspark")
 
 import marq
-from marq.core.marker import Action, ParkedRef
-from marq.core.overdue import Due
-from marq.core.redelivery import Fate
+from marq.core.fate.redelivery import Fate
+from marq.core.fold.overdue import Due
+from marq.core.markers.marker import Action, ParkedRef
 from marq.embedded import ports
-from marq.kafka.act.report import Report
-from marq.kafka.troubles import Troubles
+from marq.kafka.cluster.troubles import Troubles
+from marq.kafka.tracker.act.report import Report
 from marq.spark.metrics import Metrics
 
 NOW = 1_700_000_000_000

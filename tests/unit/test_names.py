@@ -8,7 +8,7 @@ import pytest
 
 import marq
 from marq.core import names
-from marq.core.catalog import QueueDefinition
+from marq.core.catalog.definitions import QueueDefinition
 from marq.errors import ConfigError
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import marq
-from marq.core import options
+from marq.core.catalog import options
 from marq.errors import ConfigError
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from marq.core import act
-from marq.core.fold import GRACE_MS, JUMP_MS, fold
-from marq.core.marker import Action
-from marq.core.overdue import Due, emit, next_lapse_ms
-from marq.core.state import State
+from marq.core.fate import act
+from marq.core.fold.fold import GRACE_MS, JUMP_MS, fold
+from marq.core.fold.overdue import Due, emit, next_lapse_ms
+from marq.core.fold.state import State
+from marq.core.markers.marker import Action
 from tests.properties.hold_log import ORDERS, START_MS, MarkersLog, deadline, due, overdue
 
 

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from marq.kafka.act.report import Report
+from marq.kafka.tracker.act.report import Report
 from marq.spark.pace import REST_S, Rest, rest
 
 NOW = 1_700_000_000_000

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from marq.core.fold import fold
-from marq.core.marker import Action, Parked, ParkedRef
-from marq.core.overdue import emit
-from marq.core.parked import CHUNK_MS, Chunk, Chunks
-from marq.core.restate import needed_from
-from marq.core.snapshot import dump
-from marq.core.state import State
+from marq.core.fold.fold import fold
+from marq.core.fold.overdue import emit
+from marq.core.fold.parked import CHUNK_MS, Chunk, Chunks
+from marq.core.fold.restate import needed_from
+from marq.core.fold.snapshot import dump
+from marq.core.fold.state import State
+from marq.core.markers.marker import Action, Parked, ParkedRef
 from tests.properties.hold_log import START_MS, MarkersLog, due
 
 

@@ -10,7 +10,7 @@ import pydantic
 import pytest
 
 import marq
-from marq.core import payload
+from marq.core.messages import payload
 from marq.errors import PayloadError
 
 

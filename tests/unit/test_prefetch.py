@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from marq.kafka import prefetch
-from marq.kafka.prefetch import MOST, Prefetch
+from marq.kafka.receiving import prefetch
+from marq.kafka.receiving.prefetch import MOST, Prefetch
 
 
 class Inbox(SimpleNamespace):

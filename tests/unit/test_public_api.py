@@ -10,7 +10,7 @@ import pytest
 
 import marq
 from marq import errors
-from marq.core.sending import SendOptions
+from marq.core.messages.sending import SendOptions
 
 
 def test_every_public_name_is_there() -> None:

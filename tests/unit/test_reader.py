@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from marq.errors import ConfigError, NotConnected
-from marq.kafka import reader
-from marq.kafka.reader import Reader
+from marq.kafka.cluster import reader
+from marq.kafka.cluster.reader import Reader
 
 
 class Told:

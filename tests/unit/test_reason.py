@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marq.core.reason import REASON_CHARS, cleaned
+from marq.core.markers.reason import REASON_CHARS, cleaned
 
 
 def test_a_reason_is_cut() -> None:

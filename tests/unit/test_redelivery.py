@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from marq.core import header, names, redelivery
-from marq.core.catalog import QueueDefinition
-from marq.core.header import Meta, Past
-from marq.core.marker import Action, ClaimId, ParkedRef, Source
-from marq.core.overdue import Due, Overdue
-from marq.core.redelivery import Context, Fate
-from marq.core.stored import Outgoing, Stored, is_void
+from marq.core import names
+from marq.core.catalog.definitions import QueueDefinition
+from marq.core.fate import redelivery
+from marq.core.fate.redelivery import Context, Fate
+from marq.core.fold.overdue import Due, Overdue
+from marq.core.markers.marker import Action, ClaimId, ParkedRef, Source
+from marq.core.messages import header
+from marq.core.messages.header import Meta, Past
+from marq.core.messages.stored import Outgoing, Stored, is_void
 
 WORKER = 0xAB
 SOURCE = Source(bytes(16), 2, "orders", "", 0)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from marq.core import bits, codec
-from marq.core.fold import fold
-from marq.core.marker import (
+from marq.core.fold.fold import fold
+from marq.core.fold.restate import SIZES, needed_from, parting, parts, restatement
+from marq.core.fold.state import State
+from marq.core.markers import bits, codec
+from marq.core.markers.marker import (
     Action,
     ClaimId,
     EndedRuns,
@@ -18,8 +20,6 @@ from marq.core.marker import (
     Restated,
     Tick,
 )
-from marq.core.restate import SIZES, needed_from, parting, parts, restatement
-from marq.core.state import State
 from tests.properties.hold_log import (
     ORDERS,
     START_MS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marq.core.runs import Runs
+from marq.core.markers.runs import Runs
 
 
 def test_a_set_that_grows_at_its_end_stays_one_run() -> None:

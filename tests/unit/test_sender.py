@@ -10,8 +10,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from marq.errors import ConfigError, NotConnected
-from marq.kafka import lasting, sender
-from marq.kafka.sender import Sender
+from marq.kafka.client import lasting
+from marq.kafka.sending import sender
+from marq.kafka.sending.sender import Sender
 
 PATIENCE_S = 30.0
 

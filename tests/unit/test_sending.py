@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import marq
-from marq.core import sending
-from marq.core.sending import SendOptions
+from marq.core.messages import sending
+from marq.core.messages.sending import SendOptions
 from marq.errors import ConfigError, PayloadError
 
 

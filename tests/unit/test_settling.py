@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from marq.core import settling
-from marq.core.catalog import QueueDefinition
-from marq.core.marker import Action, ClaimId
-from marq.core.redelivery import AHEAD_MS
+from marq.core.catalog.definitions import QueueDefinition
+from marq.core.fate import settling
+from marq.core.fate.redelivery import AHEAD_MS
+from marq.core.markers.marker import Action, ClaimId
 
 CLAIM = ClaimId(1, 2)
 QUEUE = QueueDefinition(max_attempts=3, backoff_ms=(1_000, 4_000))

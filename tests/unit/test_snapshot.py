@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from marq.core import snapshot
-from marq.core.fold import fold
-from marq.core.marker import Action
-from marq.core.overdue import emit
-from marq.core.state import State
-from marq.core.wire import LONGEST_MS
+from marq.core.fold import snapshot
+from marq.core.fold.fold import fold
+from marq.core.fold.overdue import emit
+from marq.core.fold.state import State
+from marq.core.markers.marker import Action
+from marq.core.markers.wire import LONGEST_MS
 from tests.properties.hold_log import ORDERS, MarkersLog, blobs, open_offsets, restored
 
 

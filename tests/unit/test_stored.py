@@ -9,8 +9,8 @@ pytest.importorskip("pyspark")
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marq.core.marker import Action, ParkedRef
-from marq.core.parked import Chunks, ParkedEntry
+from marq.core.fold.parked import Chunks, ParkedEntry
+from marq.core.markers.marker import Action, ParkedRef
 from marq.spark.stored import PIECES, StoredChunks
 
 

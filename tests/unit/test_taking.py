@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from marq.core.fold import Record
-from marq.core.marker import Claim, ClaimId, EndedRuns, Marker, Progress, Restate, Source, Step
-from marq.core.taking import Taking
+from marq.core.fold.fold import Record
+from marq.core.fold.taking import Taking
+from marq.core.markers.marker import (
+    Claim,
+    ClaimId,
+    EndedRuns,
+    Marker,
+    Progress,
+    Restate,
+    Source,
+    Step,
+)
 
 LETTERS = Source(b"letters", 0, "dlq.orders", "", 0)
 MINE, THEIRS = ClaimId(1, 1), ClaimId(2, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from marq.errors import NotConnected
-from marq.kafka.troubles import AGAIN_S, Troubles
+from marq.kafka.cluster.troubles import AGAIN_S, Troubles
 
 
 class Clock:

@@ -6,7 +6,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
-from marq.kafka import config
+from marq.kafka.client import config
 
 _PATIENCE_S = 30
 

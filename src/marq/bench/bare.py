@@ -11,7 +11,7 @@ from marq.bench.altering import alter_group
 from marq.bench.meter import Meter
 from marq.bench.plan import PARTITIONS, Job
 from marq.errors import RuntimeFailed
-from marq.kafka import config
+from marq.kafka.client import config
 
 PATIENCE_S = 30.0
 BATCH = 10_000

@@ -10,12 +10,12 @@ from confluent_kafka import Producer
 import marq
 from marq.bench.altering import alter_brokers
 from marq.bench.plan import PARTITIONS, SMALL_BATCH, Batches, Case
-from marq.core import codec
-from marq.core.fold import Record, fold
-from marq.core.state import State
+from marq.core.fold.fold import Record, fold
+from marq.core.fold.state import State
+from marq.core.markers import codec
 from marq.errors import RuntimeFailed
-from marq.kafka import config
 from marq.kafka.backend import Kafka
+from marq.kafka.client import config
 
 _STRIPE = 256
 """Messages one partition gets in a row: all of them fill at the same pace."""

@@ -11,8 +11,8 @@ from rich.console import Console, Group
 import marq
 from marq.cli import plain, shown
 from marq.cli.options import connected
-from marq.core.catalog import Catalog
-from marq.core.header import moment
+from marq.core.catalog.definitions import Catalog
+from marq.core.messages.header import moment
 from marq.core.names import Space
 from marq.errors import ConfigError
 

@@ -14,8 +14,8 @@ import typer
 
 import marq
 from marq.cli import plain, shown
-from marq.core.payload import CONTENT_TYPE
-from marq.core.sending import SendOptions
+from marq.core.messages.payload import CONTENT_TYPE
+from marq.core.messages.sending import SendOptions
 from marq.errors import ConfigError, PayloadError
 from marq.receipt import Receipt
 

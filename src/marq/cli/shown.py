@@ -17,8 +17,8 @@ from rich.text import Text
 import marq
 from marq.cli import plain
 from marq.core import duration
-from marq.core.catalog import QueueDefinition
-from marq.core.stored import Stored
+from marq.core.catalog.definitions import QueueDefinition
+from marq.core.messages.stored import Stored
 from marq.message import moment
 
 Value = dict[str, Any]

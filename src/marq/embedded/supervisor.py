@@ -25,7 +25,7 @@ from marq.embedded.seat import Seat
 from marq.embedded.state import BrokerState, Phase, State, TrackerState
 from marq.embedded.tracker import Tracker
 from marq.errors import RuntimeFailed
-from marq.kafka import probe
+from marq.kafka.client import probe
 
 MAX_QUICK_ENDS = 4
 START_DEADLINE = 120.0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from marq.core import names, sending
-from marq.core.stored import ANY_PARTITION, Outgoing
+from marq.core import names
+from marq.core.messages import sending
+from marq.core.messages.stored import ANY_PARTITION, Outgoing
 
 
 class Output:

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from marq.core import json_depth
+from marq.core.catalog import json_depth
 from marq.errors import ConfigError
 from marq.groups.config import GroupConfig, checked
 

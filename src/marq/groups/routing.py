@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from marq.core import header, redelivery
-from marq.core.header import Meta
-from marq.core.redelivery import Context
-from marq.core.stored import Outgoing, Stored, is_void
-from marq.core.wire import Writer
+from marq.core.fate import redelivery
+from marq.core.fate.redelivery import Context
+from marq.core.markers.wire import Writer
+from marq.core.messages import header
+from marq.core.messages.header import Meta
+from marq.core.messages.stored import Outgoing, Stored, is_void
 from marq.groups import keys
 from marq.groups.config import GroupConfig
 

@@ -15,27 +15,30 @@ from msgspec.structs import replace
 
 from marq import forks, lifetime
 from marq.backend import Inbox
-from marq.core import codec, names
-from marq.core.catalog import Catalog, QueueDefinition
-from marq.core.marker import Action, HeldParked, Hold, ParkedRef
-from marq.core.redelivery import AHEAD_MS
-from marq.core.sending import Message
-from marq.core.stored import Stored
+from marq.core import names
+from marq.core.catalog.definitions import Catalog, QueueDefinition
+from marq.core.fate.redelivery import AHEAD_MS
+from marq.core.markers import codec
+from marq.core.markers.marker import Action, HeldParked, Hold, ParkedRef
+from marq.core.messages.sending import Message
+from marq.core.messages.stored import Stored
 from marq.errors import ConfigError, NotConnected, QueueError
-from marq.kafka import config, counts, dead_letters, other_spaces, topics
-from marq.kafka.admin import Admin
-from marq.kafka.catalog_log import CatalogLog
-from marq.kafka.connection import Connection
+from marq.kafka.client import config
+from marq.kafka.cluster import other_spaces, topics
+from marq.kafka.cluster.admin import Admin
+from marq.kafka.cluster.catalog_log import CatalogLog
+from marq.kafka.cluster.connection import Connection
+from marq.kafka.cluster.queue_topic import QueueTopic
+from marq.kafka.cluster.reader import Reader
+from marq.kafka.cluster.stats_log import LATE_MS, Sign
 from marq.kafka.finishing import finish, leave
-from marq.kafka.inbox import KafkaInbox
-from marq.kafka.markers import Markers
-from marq.kafka.outgoing import outgoing
-from marq.kafka.pump import Pump
-from marq.kafka.queue_end import QueueEnd
-from marq.kafka.queue_topic import QueueTopic
-from marq.kafka.reader import Reader
-from marq.kafka.sender import Sender
-from marq.kafka.stats_log import LATE_MS, Sign
+from marq.kafka.inspecting import counts, dead_letters
+from marq.kafka.marking.markers import Markers
+from marq.kafka.receiving.inbox import KafkaInbox
+from marq.kafka.receiving.pump import Pump
+from marq.kafka.receiving.queue_end import QueueEnd
+from marq.kafka.sending.outgoing import outgoing
+from marq.kafka.sending.sender import Sender
 from marq.message import Sent, Stats
 from marq.receipt import Receipt
 from marq.settings import Settings

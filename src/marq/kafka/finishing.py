@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import time
 
-from marq.kafka.markers import Markers
-from marq.kafka.pump import Pump
-from marq.kafka.sender import Sender
+from marq.kafka.marking.markers import Markers
+from marq.kafka.receiving.pump import Pump
+from marq.kafka.sending.sender import Sender
 
 
 def finish(sender: Sender | None, markers: Markers | None, until: float) -> str:

@@ -10,12 +10,13 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from marq.core import batch, catalog
-from marq.core.catalog import Catalog, Kept
+from marq.core.catalog import definitions
+from marq.core.catalog.definitions import Catalog, Kept
+from marq.core.fold import batch
 from marq.core.names import Space
-from marq.kafka.act import report
-from marq.kafka.act.perform import Act
-from marq.kafka.act.tools import Tools
+from marq.kafka.tracker.act import report
+from marq.kafka.tracker.act.perform import Act
+from marq.kafka.tracker.act.tools import Tools
 
 OUTPUT = "report binary"
 
@@ -36,7 +37,7 @@ class Acting:
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Perform the batch of each partition in these rows."""
         tools = _tools(self.servers, self.extra, self.namespace)
-        known = Catalog(Kept(catalog.decode(value), made) for made, value in self.catalog)
+        known = Catalog(Kept(definitions.decode(value), made) for made, value in self.catalog)
         for frame in rows:
             for row in frame.to_pylist():
                 began = time.monotonic()

@@ -13,9 +13,10 @@ from pyspark.sql.streaming.stateful_processor import (
     StatefulProcessorHandle,
 )
 
-from marq.core import batch, header, hold_log, snapshot
-from marq.core.fold import Record, fold
-from marq.core.state import State
+from marq.core.fold import batch, hold_log, snapshot
+from marq.core.fold.fold import Record, fold
+from marq.core.fold.state import State
+from marq.core.messages import header
 from marq.spark import fold_keys
 from marq.spark.stored import StoredChunks
 

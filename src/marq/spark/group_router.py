@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from marq.core.stored import Stored
+from marq.core.messages.stored import Stored
 from marq.errors import ConfigError, QueueError
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames

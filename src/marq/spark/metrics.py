@@ -10,10 +10,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from marq.core.redelivery import Fate
+from marq.core.fate.redelivery import Fate
 from marq.errors import ConfigError
-from marq.kafka.act.report import LATENESS_MS, Report
-from marq.kafka.troubles import Troubles
+from marq.kafka.cluster.troubles import Troubles
+from marq.kafka.tracker.act.report import LATENESS_MS, Report
 
 _BATCH_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 

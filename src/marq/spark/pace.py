@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from marq.kafka.act.report import Report
+from marq.kafka.tracker.act.report import Report
 
 REST_S = 0.3
 """At most, where nothing lapses soon. What is new in the log waits so long: rejected messages, and

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from marq.core import snapshot
-from marq.core.parked import Chunk, Chunks, ParkedEntry
+from marq.core.fold import snapshot
+from marq.core.fold.parked import Chunk, Chunks, ParkedEntry
 
 PIECES = 32
 """A chunk is kept in so many pieces at most. What is added is a piece of its own: to write a chunk

@@ -21,15 +21,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from marq.errors import NotConnected, QueueError
-from marq.kafka import config, ownership
-from marq.kafka.act import report
-from marq.kafka.act.seeker import Seeker
 from marq.kafka.backend import Kafka
-from marq.kafka.catalog_keeping import CatalogKeeping
+from marq.kafka.client import config
+from marq.kafka.client.seeker import Seeker
+from marq.kafka.cluster.stats_log import StatsWriter
 from marq.kafka.groups.keeping import GroupKeeping
-from marq.kafka.keeping import Keeping
-from marq.kafka.stats_log import StatsWriter
-from marq.kafka.ticks import Ticks
+from marq.kafka.tracker import ownership
+from marq.kafka.tracker.act import report
+from marq.kafka.tracker.catalog_keeping import CatalogKeeping
+from marq.kafka.tracker.housekeeping import Keeping
+from marq.kafka.tracker.ticks import Ticks
 from marq.settings import Settings
 from marq.spark import acting, pace, pipeline, session
 from marq.spark.acting import Acting

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from marq.core import settling
-from marq.core.marker import Action, Held, Hold, Part
-from marq.core.stored import Stored
+from marq.core.fate import settling
+from marq.core.markers.marker import Action, Held, Hold, Part
+from marq.core.messages.stored import Stored
 from marq.errors import LeaseLost
 from marq.message import UNDECODED, Ack, Delivery, GiveBack, Reject, Retry, Verdict, moment
 from marq.receipt import Answered, Receipt

@@ -6,12 +6,22 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import NamedTuple
 
-from marq.core import redelivery, settling
-from marq.core.catalog import QueueDefinition
-from marq.core.expiry import expired
-from marq.core.marker import Action, Begun, Claim, ClaimId, Held, Hold, Progress, Source, Step
-from marq.core.redelivery import EXPIRED
-from marq.core.stored import Stored, is_void
+from marq.core.catalog.definitions import QueueDefinition
+from marq.core.fate import redelivery, settling
+from marq.core.fate.expiry import expired
+from marq.core.fate.redelivery import EXPIRED
+from marq.core.markers.marker import (
+    Action,
+    Begun,
+    Claim,
+    ClaimId,
+    Held,
+    Hold,
+    Progress,
+    Source,
+    Step,
+)
+from marq.core.messages.stored import Stored, is_void
 from marq.testing.log import Topic
 from marq.testing.tracker import Tracker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
-from marq.core.stored import Outgoing, Stored
+from marq.core.messages.stored import Outgoing, Stored
 
 
 class Partition:

@@ -12,13 +12,17 @@ from msgspec.structs import replace
 
 from marq import forks
 from marq.backend import Inbox
-from marq.core import catalog, claimed, header, names, redelivery
-from marq.core.catalog import Catalog, QueueDefinition
-from marq.core.header import Meta
-from marq.core.marker import Action, HeldParked, Hold, ParkedRef, Progress, Step
-from marq.core.redelivery import AHEAD_MS, STRAIGHT_MS
-from marq.core.sending import Message
-from marq.core.stored import Outgoing, Stored, is_void
+from marq.core import names
+from marq.core.catalog import definitions
+from marq.core.catalog.definitions import Catalog, QueueDefinition
+from marq.core.fate import redelivery
+from marq.core.fate.redelivery import AHEAD_MS, STRAIGHT_MS
+from marq.core.markers import claimed
+from marq.core.markers.marker import Action, HeldParked, Hold, ParkedRef, Progress, Step
+from marq.core.messages import header
+from marq.core.messages.header import Meta
+from marq.core.messages.sending import Message
+from marq.core.messages.stored import Outgoing, Stored, is_void
 from marq.errors import ConfigError
 from marq.message import Sent, Stats, moment
 from marq.receipt import Answered, Receipt
@@ -76,9 +80,9 @@ class Memory:
                 # What is parked for an earlier queue of this name must never reach the new one.
                 definition = replace(definition, purged=self._delayed_end())
             entry = self._catalog.change(name, definition)
-            value = catalog.encode(entry)
+            value = definitions.encode(entry)
             self.log.append(Outgoing(names.CATALOG, 0, name.encode(), value, ()))
-            won = self._catalog.apply(catalog.decode(value))
+            won = self._catalog.apply(definitions.decode(value))
             if definition is None:
                 self.log.delete(name)
                 if group := self._groups.pop(name, None):

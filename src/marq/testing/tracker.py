@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from random import Random
 
-from marq.core import act, codec, header, names, redelivery
-from marq.core.catalog import Catalog, QueueDefinition
-from marq.core.fold import GRACE_MS, JUMP_MS, Record, fold
-from marq.core.marker import Action, ClaimId, KeepAlive, Marker, Parked, Part, Tick
-from marq.core.overdue import Due, Event, Overdue, emit, next_lapse_ms
-from marq.core.parked import NEVER_MS
-from marq.core.redelivery import Context, Outcome
-from marq.core.state import OpenClaim, State
-from marq.core.stored import Outgoing, Stored
+from marq.core import names
+from marq.core.catalog.definitions import Catalog, QueueDefinition
+from marq.core.fate import act, redelivery
+from marq.core.fate.redelivery import Context, Outcome
+from marq.core.fold.fold import GRACE_MS, JUMP_MS, Record, fold
+from marq.core.fold.overdue import Due, Event, Overdue, emit, next_lapse_ms
+from marq.core.fold.parked import NEVER_MS
+from marq.core.fold.state import OpenClaim, State
+from marq.core.markers import codec
+from marq.core.markers.marker import Action, ClaimId, KeepAlive, Marker, Parked, Part, Tick
+from marq.core.messages import header
+from marq.core.messages.stored import Outgoing, Stored
 from marq.testing.log import Log
 
 

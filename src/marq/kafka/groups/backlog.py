@@ -6,7 +6,7 @@ import time
 
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames
-from marq.kafka.admin import Admin
+from marq.kafka.cluster.admin import Admin
 
 _LOOK_S = 0.2
 _ANY = 1 << 62

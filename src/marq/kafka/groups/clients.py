@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from marq.groups.names import GroupNames
-from marq.kafka import config
-from marq.kafka.admin import Admin
-from marq.kafka.clients import Consumer, Producer, warm
+from marq.kafka.client import config
+from marq.kafka.client.making import Consumer, Producer, warm
+from marq.kafka.cluster.admin import Admin
 
 Settings = dict[str, Any]
 TRANSACTION_MS = 5_000

@@ -9,12 +9,12 @@ from typing import Any
 from confluent_kafka import TopicPartition
 
 from marq.core import names as core_names
-from marq.core.stored import Outgoing, Stored
+from marq.core.messages.stored import Outgoing, Stored
 from marq.errors import QueueError
 from marq.groups import routing
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames
-from marq.kafka.clients import Producer
+from marq.kafka.client.making import Producer
 from marq.kafka.groups import transactions
 from marq.kafka.groups.clients import LARGEST, Cluster
 from marq.kafka.groups.transactions import Candidates, Superseded, Transactions

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
-from marq.core import payload
 from marq.core.duration import Duration, milliseconds
-from marq.core.stored import Stored
+from marq.core.messages import payload
+from marq.core.messages.stored import Stored
 from marq.groups.output import Output
-from marq.kafka.record import stored
+from marq.kafka.client.record import stored
 from marq.message import moment
 
 

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from marq import threads
 from marq.errors import QueueError
-from marq.kafka.clients import Consumer, take
+from marq.kafka.client.making import Consumer, take
 from marq.kafka.groups.tenure import Tenure
 
 _BATCH = 2_000

@@ -12,15 +12,15 @@ import time
 from typing import Any
 
 from marq import threads
-from marq.core import header
+from marq.core.messages import header
 from marq.groups import routing
 from marq.groups.config import GroupConfig
+from marq.kafka.client.record import headers
 from marq.kafka.groups.delivery import GroupDelivery
 from marq.kafka.groups.owner import Owner
 from marq.kafka.groups.plan import Plan
 from marq.kafka.groups.tenure import Tenure
 from marq.kafka.groups.transactions import Superseded
-from marq.kafka.record import headers
 
 log = logging.getLogger("marq.groups")
 

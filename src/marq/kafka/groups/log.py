@@ -14,9 +14,9 @@ from marq.groups.names import GroupNames
 from marq.groups.records import Hold, Lease, Record
 from marq.groups.table import EMPTY, Table, fold
 from marq.groups.watch import Watch
-from marq.kafka.clients import Consumer, Producer
+from marq.kafka.client.making import Consumer, Producer
+from marq.kafka.client.refusals import patiently, refusal, unreachable
 from marq.kafka.groups.clients import Cluster
-from marq.kafka.refusals import patiently, refusal, unreachable
 
 log = logging.getLogger("marq.groups")
 

@@ -15,7 +15,7 @@ from marq.groups.names import GroupNames
 from marq.groups.protocol import proxy_hold
 from marq.groups.records import ConfigRecord, StepDown
 from marq.groups.table import Table
-from marq.kafka import topics
+from marq.kafka.cluster import topics
 from marq.kafka.groups.clients import LARGEST, Cluster
 from marq.kafka.groups.log import GroupLog, now_ms
 from marq.kafka.groups.performer import fence

@@ -11,9 +11,9 @@ from typing import Any
 from confluent_kafka import TopicPartition
 
 from marq import threads
-from marq.core.stored import Outgoing
+from marq.core.messages.stored import Outgoing
 from marq.errors import Fenced, QueueError
-from marq.kafka.clients import Producer
+from marq.kafka.client.making import Producer
 from marq.kafka.groups import transactions
 from marq.kafka.groups.delivery import GroupDelivery
 from marq.kafka.groups.tenure import Tenure, fenced

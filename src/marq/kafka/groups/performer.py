@@ -14,7 +14,7 @@ from marq.groups.config import GroupConfig
 from marq.groups.moves import Action, Event
 from marq.groups.names import GroupNames
 from marq.groups.records import ConfigRecord
-from marq.kafka.clients import warm
+from marq.kafka.client.making import warm
 from marq.kafka.groups import note
 from marq.kafka.groups.clients import Cluster
 from marq.kafka.groups.fetch import Fetcher

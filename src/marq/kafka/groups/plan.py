@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from marq.core.stored import Outgoing
+from marq.core.messages.stored import Outgoing
 from marq.kafka.groups.delivery import GroupDelivery
 
 Handler = Callable[[GroupDelivery], object]

@@ -9,12 +9,12 @@ Groups of earlier releases have no record until the tracker has seen them.
 
 from __future__ import annotations
 
-from marq.core.catalog import Catalog
+from marq.core.catalog.definitions import Catalog
 from marq.core.names import Space
 from marq.groups import names as naming
 from marq.groups.names import GroupNames
-from marq.kafka.admin import Admin
-from marq.kafka.catalog_log import CatalogLog
+from marq.kafka.cluster.admin import Admin
+from marq.kafka.cluster.catalog_log import CatalogLog
 
 
 class Registry:

@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaException, TopicPartition
 
 from marq import threads
-from marq.core.stored import Stored
+from marq.core.messages.stored import Stored
 from marq.errors import ConfigError, QueueError
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames
 from marq.groups.table import Table
-from marq.kafka.clients import take
+from marq.kafka.client.making import take
+from marq.kafka.client.record import stored
+from marq.kafka.client.refusals import refusal
 from marq.kafka.groups.backlog import Backlog
 from marq.kafka.groups.clients import Cluster
 from marq.kafka.groups.copying import Copier, copied
 from marq.kafka.groups.instance import Instance
 from marq.kafka.groups.transactions import Superseded
-from marq.kafka.record import stored
-from marq.kafka.refusals import refusal
 
 if TYPE_CHECKING:
     from marq.kafka.backend import Kafka

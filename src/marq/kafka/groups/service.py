@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from marq import forks
-from marq.core import redelivery
-from marq.core.header import Past
-from marq.core.redelivery import Context
-from marq.core.sending import Message
-from marq.core.stored import Outgoing
+from marq.core.fate import redelivery
+from marq.core.fate.redelivery import Context
+from marq.core.messages.header import Past
+from marq.core.messages.sending import Message
+from marq.core.messages.stored import Outgoing
 from marq.errors import ConfigError
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames

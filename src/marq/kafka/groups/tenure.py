@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from marq.core.stored import Outgoing
+from marq.core.messages.stored import Outgoing
 from marq.errors import AlreadySettled, Fenced, LeaseLost
 from marq.groups.output import Output
 from marq.kafka.groups.delivery import GroupDelivery

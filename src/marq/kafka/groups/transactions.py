@@ -9,10 +9,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from marq.core.stored import Outgoing
+from marq.core.messages.stored import Outgoing
 from marq.errors import ConfigError, QueueError
-from marq.kafka.clients import Producer
-from marq.kafka.refusals import DENIED
+from marq.kafka.client.making import Producer
+from marq.kafka.client.refusals import DENIED
 
 _CALL_S = 5.0
 _PATIENCE_S = 15.0

@@ -1,0 +1,1 @@
+"""What becomes of a message: settled, redelivered, buried, expired."""

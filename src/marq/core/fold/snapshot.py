@@ -1,0 +1,116 @@
+"""The state of a fold as bytes: one blob for the claims, one for each chunk of parked messages.
+
+A snapshot of another version is not read: the log says the same, from its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from marq.core.fold.parked import Chunk, ChunkIndex, Chunks, ParkedEntry
+from marq.core.fold.state import Claimed, OpenClaim, State
+from marq.core.markers import pieces
+from marq.core.markers.marker import Action, ClaimId, ParkedRef, Part, Restated
+from marq.core.markers.runs import Runs
+from marq.core.markers.wire import Reader, Writer
+
+VERSION = 4
+_ACTIONS = frozenset(Action)
+
+
+class StaleSnapshot(Exception):
+    """The snapshot is of another version: build the state anew from the log."""
+
+
+def dump(state: State) -> bytes:
+    """Everything but the chunks."""
+    out = Writer()
+    out.numbers((VERSION, state.next_offset, state.clock_ms, state.lease_clock_ms))
+    out.numbers((state.grace_ms, state.skipped, state.restated_ms, len(state.claimed)))
+    for (topic_id, partition, queue, subscription), ever in state.claimed.items():
+        out.raw(topic_id)
+        out.numbers((partition, ever.epoch))
+        out.text(queue)
+        out.text(subscription)
+        pieces.put_runs(out, tuple((start, stop - start) for start, stop in ever.runs))
+    out.number(len(state.claims))
+    for claim in state.claims.values():
+        _put_claim(out, claim)
+    out.number(len(state.parked.index))
+    for bucket, about in state.parked.index.items():
+        out.numbers((bucket, about.count, max(0, about.first_lapse_ms), about.lowest_offset))
+    out.number(len(state.parked.counts))
+    for queue, count in state.parked.counts.items():
+        out.text(queue)
+        out.number(count)
+    return out.bytes()
+
+
+def load(blob: bytes, chunks: Mapping[int, Chunk] | None = None) -> State:
+    """The state this blob and these chunks are."""
+    data = Reader(blob)
+    if data.number() != VERSION:
+        raise StaleSnapshot
+    state = State(data.number(), data.number(), data.number(), data.number())
+    state.skipped, state.restated_ms = data.number(), data.number()
+    for _ in range(data.count()):
+        topic_id, partition, epoch = data.raw(16), data.number(), data.number()
+        stream = (topic_id, partition, data.text(), data.text())
+        runs = Runs((start, start + count) for start, count in pieces.runs(data))
+        state.claimed[stream] = Claimed(epoch, runs)
+    for _ in range(data.count()):
+        claim = _claim(data)
+        state.claims[claim.id] = claim
+    rows = ([data.number() for _ in range(4)] for _ in range(data.count()))
+    state.parked.index = {bucket: ChunkIndex(*about) for bucket, *about in rows}
+    for _ in range(data.count()):
+        queue = data.text()
+        state.parked.counts[queue] = data.number()
+    state.parked.chunks = Chunks(chunks or {})
+    data.end()
+    return state
+
+
+def dump_chunk(chunk: Chunk) -> bytes:
+    """A chunk of parked messages."""
+    out = Writer()
+    out.number(len(chunk))
+    for entry in chunk.values():
+        out.numbers((*entry.ref, entry.due_ms, entry.ahead_ms, entry.action))
+        out.numbers((entry.tries, entry.marked))
+        out.text(entry.reason)
+        out.text(entry.queue)
+    return out.bytes()
+
+
+def load_chunk(blob: bytes) -> Chunk:
+    """The chunk these bytes are."""
+    data = Reader(blob)
+    entries = [_entry(data) for _ in range(data.count())]
+    data.end()
+    return {entry.ref.offset: entry for entry in entries}
+
+
+def _entry(data: Reader) -> ParkedEntry:
+    ref = ParkedRef(data.number(), data.number())
+    due_ms, ahead_ms, action = data.number(), data.number(), pieces.action(data, _ACTIONS)
+    tries, marked = data.number(), bool(data.number())
+    reason, queue = data.text(), data.text()
+    return ParkedEntry(ref, due_ms, ahead_ms, action, tries, marked, reason, queue)
+
+
+def _put_claim(out: Writer, claim: OpenClaim) -> None:
+    pieces.put_restated(out, Restated(claim.id, claim.source, claim.runs, tuple(claim.parts)))
+    out.numbers((claim.stated_at, claim.stated_ms, claim.named_at))
+    out.indexes(claim.marked)
+    out.number(len(claim.twins))
+    for twin in claim.twins:
+        pieces.put_claim_id(out, twin)
+
+
+def _claim(data: Reader) -> OpenClaim:
+    said = pieces.restated(data)
+    parts: list[Part] = list(said.parts)
+    at, ms, named, marked = data.number(), data.number(), data.number(), data.indexes()
+    twins: tuple[ClaimId, ...] = tuple(pieces.claim_id(data) for _ in range(data.count()))
+    return OpenClaim(said.id, said.source, said.runs, parts, at, ms, named, marked, twins)

@@ -1,0 +1,1 @@
+"""Markers as values and as bytes, and the sets that they are made of."""

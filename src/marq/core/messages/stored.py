@@ -1,0 +1,66 @@
+"""A message as a log holds it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from marq.core.messages import header
+from marq.core.messages.header import Headers, Meta
+
+ANY_PARTITION = -1
+"""The one that the key chooses."""
+
+
+class Outgoing(Struct, frozen=True, gc=False):
+    """A record to be written."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class Stored(Struct, frozen=True, gc=False):
+    """A record that was written: where, and when by the log's clock."""
+
+    topic: str
+    partition: int
+    offset: int
+    at_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+    @property
+    def address(self) -> str:
+        return f"{self.topic}:{self.partition}:{self.offset}"
+
+    def meta(self) -> Meta:
+        """What its `marq` header says."""
+        return header.split(self.headers)[0]
+
+    def user_headers(self) -> Headers:
+        return header.split(self.headers)[1]
+
+    def message_id(self) -> str:
+        meta = self.meta()
+        return meta.message_id or meta.origin or self.address
+
+
+def is_void(stored: Stored, purged: dict[str, int]) -> bool:
+    """Whether a purge of its queue voided it: the record itself, or the one first sent."""
+    if not purged:
+        return False
+    return _is_below(stored.address, purged) or _is_below(stored.meta().origin, purged)
+
+
+_DIGITS = 19
+"""Of the highest offset."""
+
+
+def _is_below(address: str, purged: dict[str, int]) -> bool:
+    """Whether it is an address below what was purged: any producer may have written it."""
+    where, _, offset = address.rpartition(":")
+    is_number = offset.isascii() and offset.isdigit() and len(offset) <= _DIGITS
+    return is_number and where in purged and int(offset) < purged[where]

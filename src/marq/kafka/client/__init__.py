@@ -1,0 +1,1 @@
+"""librdkafka's clients: how they are made, read with, written with, and what they refuse."""

@@ -1,0 +1,38 @@
+"""What a process has of a cluster: the clients that every use of a queue needs."""
+
+from __future__ import annotations
+
+from marq.core.names import Space
+from marq.kafka.client import config
+from marq.kafka.client.config import Config
+from marq.kafka.client.making import Consumer, warm_producer
+from marq.kafka.cluster import topics
+from marq.kafka.cluster.admin import Admin
+from marq.kafka.cluster.catalog_log import CatalogLog
+from marq.kafka.cluster.reader import Reader
+from marq.kafka.cluster.stats_log import StatsReader
+
+
+class Connection:
+    """Made when it is needed: of a process that forks, each child has its own."""
+
+    def __init__(
+        self, servers: str, extra: Config, space: Space, timeout_s: float, by_tracker: bool
+    ) -> None:
+        self.admin = Admin(config.common(servers, extra), timeout_s)
+        self.replicas = min(3, self.admin.brokers())
+        self.markers_partitions = topics.lay_out(self.admin, self.replicas, space, by_tracker)
+        reading = config.reader(servers, extra)
+        self.reader = Reader(reading, self.admin, timeout_s)
+        self.stats = StatsReader(reading, space.stats, timeout_s)
+        self.catalog_log = CatalogLog(
+            Consumer(reading),
+            warm_producer(config.producer(servers, extra, 0)),
+            servers,
+            space.catalog,
+            timeout_s,
+        )
+
+    def close(self) -> None:
+        self.stats.close()
+        self.catalog_log.close()

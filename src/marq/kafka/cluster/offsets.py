@@ -1,0 +1,86 @@
+"""Where logs start and end: an admin client's list_offsets, and what must be watched in it.
+
+Two things librdkafka 2.16 does there, seen with a leader that hung: a question nobody answered in
+time is answered without an error, with the offset -1001; and when a leader has moved, the epoch of
+the old one is sent on, and refused, until someone asks for the topic's metadata.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
+
+from marq.kafka.client.making import AdminClient
+from marq.kafka.client.refusals import AWAY, LEADERLESS, refusal, unreachable
+
+_METADATA_S = 5.0
+
+Place = tuple[str, int]
+
+
+class Offsets:
+    """Asks leaders for offsets; every call waits at most `timeout_s` for an answer."""
+
+    def __init__(self, client: AdminClient, servers: str, timeout_s: float) -> None:
+        self._client = client
+        self._servers = servers
+        self._timeout_s = timeout_s
+
+    def each(self, topic: str, numbers: Iterable[int], spec: Any) -> list[int]:
+        """Those of these partitions, all of them; asked again while leaders are being found."""
+        places = [(topic, number) for number in numbers]
+        asked = {TopicPartition(*place): spec for place in places}
+        until = time.monotonic() + self._timeout_s
+        while True:
+            found, errors = self._ask(asked)
+            if not errors:
+                return [found[place] for place in places]
+            self._refuse(topic, errors.values(), time.monotonic() > until)
+            self._look_for_leaders({topic})
+            time.sleep(0.05)
+
+    def _refuse(self, topic: str, errors: Iterable[KafkaError], is_late: bool) -> None:
+        for error in errors:
+            if error.code() in AWAY:
+                raise unreachable(self._servers)
+            if error.code() not in LEADERLESS or is_late:
+                raise refusal(KafkaException(error), self._servers, f"DESCRIBE on topic {topic!r}")
+
+    def known(self, asked: dict[TopicPartition, Any]) -> dict[Place, int]:
+        """Those that can be had; what is gone, or has no leader now, is left out."""
+        if not asked:
+            return {}
+        found, errors = self._ask(asked)
+        moved = {KafkaError.FENCED_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION}
+        self._look_for_leaders({t for (t, _), error in errors.items() if error.code() in moved})
+        return found
+
+    def _ask(
+        self, asked: dict[TopicPartition, Any]
+    ) -> tuple[dict[Place, int], dict[Place, KafkaError]]:
+        found: dict[Place, int] = {}
+        errors: dict[Place, KafkaError] = {}
+        futures = self._client.list_offsets(asked, request_timeout=self._timeout_s)
+        for partition, future in futures.items():
+            place = (partition.topic, partition.partition)
+            try:
+                offset = future.result(self._timeout_s).offset
+            except TimeoutError:
+                raise unreachable(self._servers) from None
+            except KafkaException as error:
+                errors[place] = error.args[0]
+            else:
+                if offset == OFFSET_INVALID:
+                    errors[place] = KafkaError(KafkaError._TIMED_OUT)
+                else:
+                    found[place] = offset
+        return found, errors
+
+    def _look_for_leaders(self, topics: set[str]) -> None:
+        for topic in topics:
+            with contextlib.suppress(KafkaException):  # the next question tells
+                self._client.list_topics(topic, timeout=min(_METADATA_S, self._timeout_s))

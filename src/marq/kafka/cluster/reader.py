@@ -1,0 +1,157 @@
+"""Reads topics by offset, outside any group.
+
+Only the end of a partition is an end. A log that was trimmed past the place where reading was to
+begin is read from where it starts now, and whatever else keeps records from being read is an error:
+a look that found nothing because it could not look says that nothing is there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from marq.core.fold import hold_log
+from marq.core.fold.fold import Record, fold
+from marq.core.fold.state import State
+from marq.kafka.client.config import Config
+from marq.kafka.client.making import Consumer, take
+from marq.kafka.client.record import headers
+from marq.kafka.client.refusals import AWAY, LEADERLESS, refusal, unreachable
+from marq.kafka.cluster.admin import Admin
+
+Span = tuple[int, int]
+"""The first offset, and the one after the last."""
+
+_TRIMMED = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+_MISSING = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+)
+_PASSING = frozenset((*AWAY, *LEADERLESS, KafkaError.GROUP_AUTHORIZATION_FAILED)).difference(
+    _MISSING
+)
+"""Librdkafka goes on by itself, and if it does not, nothing comes for too long. No reader is in a
+group: to be refused the one it is named after is no matter."""
+
+
+class Reader:
+    """Sequential reads of whole stretches of partitions."""
+
+    def __init__(self, settings: Config, admin: Admin, timeout_s: float) -> None:
+        self._settings = settings
+        self._admin = admin
+        self._timeout_s = timeout_s
+
+    def read(
+        self, topic: str, spans: dict[int, Span], trimmed: Callable[[int], Span] | None = None
+    ) -> Iterator[Any]:
+        """The records that are there, by partition from the first offset below the second, in one
+        sequential pass.
+
+        `trimmed` is asked where to go on in a partition that no longer has the offset read next;
+        else it is where the log starts now.
+        """
+        left = {number: end for number, (start, end) in spans.items() if start < end}
+        if not left:
+            return
+        consumer = Consumer({**self._settings, "enable.partition.eof": True})
+        try:
+            one = _Pass(consumer, topic, left, self._settings["bootstrap.servers"])
+            one.trimmed = trimmed or (lambda number: (self._start(topic, number), left[number]))
+            consumer.incremental_assign(
+                [TopicPartition(topic, number, spans[number][0]) for number in left]
+            )
+            yield from one.run(self._timeout_s)
+        finally:
+            consumer.close()
+
+    def folded(self, topic: str, partitions: int) -> list[State]:
+        """The fold of every partition of a hold log, from its start to its end now."""
+        return self._folded(topic, range(partitions))
+
+    def folded_one(self, topic: str, partition: int) -> State:
+        """The fold of one partition of a hold log."""
+        return self._folded(topic, [partition])[0]
+
+    def _folded(self, topic: str, numbers: range | list[int]) -> list[State]:
+        states: dict[int, State] = {}
+
+        def from_start(number: int) -> Span:
+            # Anew, and as far as the log goes by then: what a trimmed log has lost is said again
+            # by a restatement behind where it ended before.
+            states[number] = State()
+            return self._start(topic, number), self._admin.end(topic, number)
+
+        starts = self._admin.starts(topic, 1 + max(numbers))
+        ends = self._admin.ends(topic, 1 + max(numbers))
+        states |= {number: State() for number in numbers}
+        spans = {number: (starts[number], ends[number]) for number in numbers}
+        for message in self.read(topic, spans, from_start):
+            fold(states[message.partition()], (hold_record(message),))
+        return [states[number] for number in numbers]
+
+    def _start(self, topic: str, partition: int) -> int:
+        return self._admin.starts(topic, 1 + partition)[partition]
+
+
+class _Pass:
+    """One sequential pass over stretches of a topic's partitions."""
+
+    def __init__(self, consumer: Consumer, topic: str, left: dict[int, int], servers: str) -> None:
+        self._consumer = consumer
+        self._topic = topic
+        self._left = left
+        """Where reading ends, by partition that has not come so far."""
+        self._servers = servers
+        self.trimmed: Callable[[int], Span]
+
+    def run(self, patience_s: float) -> Iterator[Any]:
+        quiet_until = time.monotonic() + patience_s
+        while self._left:
+            for message in take(self._consumer, 10_000, 0.2):
+                if message.error() is not None:
+                    self._stopped(message.partition(), message.error())
+                    continue
+                quiet_until = time.monotonic() + patience_s
+                if self._is_wanted(message):
+                    yield message
+            if time.monotonic() > quiet_until:
+                raise unreachable(self._servers)
+
+    def _is_wanted(self, message: Any) -> bool:
+        number, offset = message.partition(), message.offset()
+        end = self._left.get(number, 0)
+        if offset >= end - 1:
+            self._left.pop(number, None)
+        return bool(offset < end)
+
+    def _stopped(self, number: int, error: KafkaError) -> None:
+        """The consumer has no record but this to say."""
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._left.pop(number, None)
+        elif error.code() in _TRIMMED:
+            self._go_on(number)
+        elif error.code() not in _PASSING:
+            needed = f"READ on topic {self._topic!r}"
+            raise refusal(KafkaException(error), self._servers, needed)
+
+    def _go_on(self, number: int) -> None:
+        start, self._left[number] = self.trimmed(number)
+        place = TopicPartition(self._topic, number, start)
+        # Not by seek: librdkafka has stopped fetching it.
+        self._consumer.incremental_unassign([place])
+        if start < self._left[number]:
+            self._consumer.incremental_assign([place])
+        else:
+            del self._left[number]
+
+
+def hold_record(message: Any) -> Record:
+    """A record of a hold log as the fold takes it."""
+    place = (message.topic(), message.partition(), message.offset())
+    said = hold_log.said_of_parked(headers(message))
+    return hold_log.record(place, message.timestamp()[1], message.value(), said)

@@ -1,0 +1,1 @@
+"""Looks at logs from outside any group: counts and dead letters."""

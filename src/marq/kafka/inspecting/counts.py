@@ -1,0 +1,120 @@
+"""What a look at the logs tells: open messages from a fold, waiting ones from offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from heapq import nsmallest
+from typing import TYPE_CHECKING
+
+from marq.core import names
+from marq.core.fold.state import OpenClaim, State
+from marq.core.markers import claimed
+from marq.core.markers.marker import Action, Part
+from marq.core.markers.runs import Runs
+from marq.core.messages.stored import Stored, is_void
+from marq.errors import ConfigError
+from marq.kafka.client.record import stored
+from marq.message import Stats
+
+if TYPE_CHECKING:
+    from marq.kafka.backend import Kafka
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The logs at one moment, as far as they are about one topic."""
+
+    topic: str
+    starts: list[int]
+    ends: list[int]
+    waiting_from: list[int]
+    """By partition, the offset from which on messages wait: neither polled nor purged."""
+    claims: list[OpenClaim]
+    ever: list[Runs]
+    """By partition, the offsets ever claimed."""
+
+    def parts(self) -> Iterable[Part]:
+        return (part for claim in self.claims for part in claim.parts)
+
+    def lowest(self) -> dict[int, tuple[int, int]]:
+        """By partition, where its oldest message lies that is open or waits."""
+        lowest = {n: at for n, at in enumerate(self.waiting_from) if at < self.ends[n]}
+        for claim in self.claims:
+            number = claim.source.partition
+            first, _ = next(claimed.offsets(claim.runs, claim.open))
+            lowest[number] = min(first, lowest.get(number, first))
+        return {number: (offset, offset + 1) for number, offset in lowest.items()}
+
+
+def look(kafka: Kafka, topic: str, states: list[State]) -> Look:
+    """What these states and the topic's offsets say of it."""
+    found = kafka.admin.describe(topic)
+    if found is None:
+        raise ConfigError(f"there is no queue {topic!r}: it was deleted, or never created")
+    topic_id, partitions = found
+    ever = [Runs() for _ in range(partitions)]
+    for state in states:
+        for (source_id, number, _, _), runs in state.claimed.items():
+            if source_id == topic_id:
+                ever[number] = runs.runs
+    starts = kafka.admin.starts(topic, partitions)
+    committed = kafka.admin.committed(kafka.space.consumer_group(topic), topic, partitions)
+    purged = kafka.definition(topic).purged
+    voided = [purged.get(f"{topic}:{number}", 0) for number in range(partitions)]
+    return Look(
+        topic=topic,
+        starts=starts,
+        ends=kafka.admin.ends(topic, partitions),
+        waiting_from=[max(at) for at in zip(starts, committed, voided, strict=True)],
+        claims=[c for state in states for c in open_claims(state, topic_id)],
+        ever=ever,
+    )
+
+
+def stats(kafka: Kafka, queue: str) -> Stats:
+    """Counts of a queue, from its offsets and a fold of the markers."""
+    states = kafka.reader.folded(kafka.space.markers, kafka.markers_partitions)
+    seen = look(kafka, queue, states)
+    begun = sum(part.indexes.bit_count() for part in seen.parts() if part.attempt)
+    held = sum(p.indexes.bit_count() for p in seen.parts() if p.action is Action.REDELIVER)
+    waiting_aside = kafka.reader.folded(kafka.space.delayed, kafka.markers_partitions)
+    parked = sum(state.parked.counts.get(queue, 0) for state in waiting_aside)
+    open_now = sum(part.indexes.bit_count() for part in seen.parts())
+    pairs = zip(seen.ends, seen.waiting_from, strict=True)
+    waiting = sum(max(0, end - start) for end, start in pairs)
+    return Stats(
+        ready=waiting + open_now - begun,
+        in_flight=begun - held,
+        delayed=held + parked,
+        dead=sum(1 for _ in _unclaimed(kafka, look(kafka, names.dead_letters(queue), states))),
+        oldest_age=_oldest_age(kafka, seen),
+    )
+
+
+def _oldest_age(kafka: Kafka, seen: Look) -> float:
+    oldest = [stored(message) for message in kafka.reader.read(seen.topic, seen.lowest())]
+    sent_ms = [record.meta().sent_ms or record.at_ms for record in oldest]
+    return max(0, kafka.now_ms() - min(sent_ms)) / 1_000 if sent_ms else 0.0
+
+
+def peek(kafka: Kafka, topic: str, limit: int) -> list[Stored]:
+    """Messages that wait and are nobody's, oldest first."""
+    states = kafka.reader.folded(kafka.space.markers, kafka.markers_partitions)
+    purged = kafka.definition(topic).purged
+    found = _unclaimed(kafka, look(kafka, topic, states))
+    wanted = (record for record in found if not is_void(record, purged))
+    return nsmallest(limit, wanted, key=lambda record: (record.at_ms, record.offset))
+
+
+def _unclaimed(kafka: Kafka, seen: Look) -> Iterator[Stored]:
+    """What was never claimed: what is claimed is someone's or done."""
+    spans = dict(enumerate(zip(seen.starts, seen.ends, strict=True)))
+    for message in kafka.reader.read(seen.topic, spans):
+        if message.offset() not in seen.ever[message.partition()]:
+            yield stored(message)
+
+
+def open_claims(state: State, topic_id: bytes) -> list[OpenClaim]:
+    """The open claims of a topic."""
+    return [claim for claim in state.claims.values() if claim.source.topic_id == topic_id]

@@ -1,0 +1,1 @@
+"""What this process has of each claim: the bookkeeping of a client."""

@@ -1,0 +1,79 @@
+"""Claims of this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from marq.core.markers.marker import Claim
+
+if TYPE_CHECKING:
+    from marq.kafka.leasing.ledger import Lane
+    from marq.kafka.marking.marker_producer import Taken
+
+
+class LiveClaim:
+    """A claim with messages that this process has and that have not ended."""
+
+    __slots__ = (
+        "acknowledged",
+        "claim",
+        "end",
+        "failed",
+        "given_up",
+        "kept",
+        "lane",
+        "lapse_ms",
+        "leased_ms",
+        "left",
+        "messages",
+        "partition",
+        "size_bytes",
+        "start",
+        "unbegun",
+    )
+
+    def __init__(self, claim: Claim, messages: list[Any], end: int, lane: Lane) -> None:
+        self.claim = claim
+        self.messages = messages
+        self.partition = claim.source.partition
+        self.start = claim.start
+        self.end = end
+        self.lane = lane
+        self.acknowledged = self.failed = self.given_up = False
+        self.lapse_ms = 0
+        """Until when what is not begun is ours; 0 until the claim is acknowledged."""
+        self.left = self.unbegun = len(messages)
+        self.kept = 0
+        """Handouts of it that are kept alive."""
+        self.leased_ms = 0
+        """When the last lease on what was handed out of it is over, as far as known."""
+        self.size_bytes = 0
+
+    @property
+    def needs_beats(self) -> bool:
+        return (self.unbegun > 0 and not self.given_up) or self.kept > 0
+
+    def has_lapsed(self, now_ms: int) -> bool:
+        """Whether all that is open of it was handed out to whoever has let it lapse: it comes back
+        by itself, and an ack of it that is on its way is judged without the claim."""
+        return not self.unbegun and not self.kept and self.leased_ms <= now_ms
+
+    def beaten(self, taken: Taken) -> None:
+        """The log took a beat. One that came too late is the last: after a silence the log gives
+        leases more time than we reckon with, and what nobody here will settle must not be kept
+        from others."""
+        if taken.latest_ms < self.lapse_ms:
+            self.lapse_ms = max(self.lapse_ms, taken.earliest_ms + self.claim.lease_ms)
+        else:
+            self.given_up = True
+
+    def keep(self) -> None:
+        """Something of it is this process's, to be beaten; the lane's lock is held."""
+        self.lane.claims[self.claim.id.sequence] = self
+
+    def leave(self, count: int, unbegun: int = 0) -> None:
+        """That many of its messages are no longer this process's; the lane's lock is held."""
+        self.left -= count
+        self.unbegun -= unbegun
+        if self.left == 0:
+            self.lane.claims.pop(self.claim.id.sequence, None)

@@ -1,0 +1,1 @@
+"""Writes markers, and says when the log took them."""

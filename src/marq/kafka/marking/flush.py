@@ -1,0 +1,178 @@
+"""What one flush of a lane writes, and what the log's answer means for it."""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from marq.core.markers.marker import Begun, ClaimId, Held, Hold, Progress, Step
+from marq.errors import QueueError
+from marq.kafka.client.answers import Answer
+from marq.kafka.leasing.handout import Handout, as_mask
+from marq.kafka.leasing.ledger import Lane
+from marq.kafka.marking.marker_producer import Taken
+
+log = logging.getLogger("marq.kafka")
+
+
+_REFUSED = QueueError("not settled, it will come back: the cluster refuses the marker")
+
+
+class Reply:
+    """What whoever settled messages is told, once each record that says so is heard of."""
+
+    __slots__ = ("_error", "_handout", "_in_time", "_receipt", "count", "waits")
+
+    def __init__(self, handout: Handout, count: int, receipt: Answer[None]) -> None:
+        self._handout = handout
+        self.count = count
+        """Messages that leave the handout with it."""
+        self._receipt = receipt
+        self._in_time = True
+        self._error: Exception | None = None
+        self.waits = 0
+        """Statements of it that were not heard of yet."""
+
+    def heard(self, lane: Lane, taken: Taken | None, error: Exception | None = None) -> None:
+        """The log took a statement of it, or never will."""
+        handout = self._handout
+        with lane.lock:
+            self._in_time = self._in_time and handout.judge(taken)
+            self._error = self._error or error or (_REFUSED if taken is None else None)
+            self.waits -= 1
+            if self.waits:
+                return
+            handout.leave(self.count)
+            handout.claim.leave(self.count)
+        if self._error is not None:
+            self._receipt.fail(self._error)
+            lane.refused(self._receipt, self.count)
+        elif self._in_time:
+            self._receipt.fill(None)
+        else:
+            self._receipt.fail(handout.lost("of this delivery"))
+
+    def fail(self, error: Exception) -> None:
+        """Nobody can say what became of it."""
+        self._receipt.fail(error)
+
+
+class Item:
+    """What one statement says of one handout."""
+
+    __slots__ = ("begun", "begun_taken", "handout", "reply")
+
+    def __init__(
+        self, handout: Handout, begun: bool, begun_taken: int, reply: Reply | None
+    ) -> None:
+        self.handout = handout
+        self.begun = begun
+        self.begun_taken = begun_taken
+        """How many begun one by one are known by it; -1: it says nothing of that."""
+        self.reply = reply
+        """None: nothing is settled by it."""
+
+    def heard(self, lane: Lane, taken: Taken | None, error: Exception | None) -> None:
+        handout = self.handout
+        if self.begun:
+            handout.begun_at(taken, self.begun_taken)
+        elif taken is not None:
+            handout.known = max(handout.known, self.begun_taken)
+        if self.begun and handout.begin is not None:
+            if handout.begun_known:
+                handout.begin.fill(None)
+            else:
+                handout.begin.fail(handout.lost("of this delivery"))
+        if self.reply is not None:
+            self.reply.heard(lane, taken, error)
+
+
+class Said(NamedTuple):
+    """A statement, and whom it is about."""
+
+    statement: Step | Held
+    items: list[Item]
+
+    def heard(self, lane: Lane, taken: Taken | None, error: Exception | None = None) -> None:
+        """The log took it, or never will: nobody whom it concerns misses that for another."""
+        for item in self.items:
+            try:
+                item.heard(lane, taken, error)
+            except Exception as unheard:
+                log.exception("a report was not heard")
+                if item.reply is not None:
+                    item.reply.fail(unheard)
+
+
+def settled(said: list[Said]) -> int:
+    """How many messages these settle."""
+    replies = {item.reply for each in said for item in each.items if item.reply is not None}
+    return sum(reply.count for reply in replies)
+
+
+def marker(said: list[Said]) -> Progress | Hold:
+    """The marker that says all of it: steps or holds, never both."""
+    statements = tuple(each.statement for each in said)
+    if isinstance(statements[0], Held):
+        return Hold(statements)  # type: ignore[arg-type]
+    return Progress(statements)  # type: ignore[arg-type]
+
+
+class Steps:
+    """Steps, one for each claim."""
+
+    def __init__(self) -> None:
+        self._ended: dict[ClaimId, int] = {}
+        self._begun: dict[ClaimId, list[Begun]] = {}
+        self._items: dict[ClaimId, list[Item]] = {}
+
+    def add(self, item: Item, ended: int, begun: Begun | None) -> None:
+        claim = item.handout.claim.claim.id
+        self._ended[claim] = self._ended.get(claim, 0) | ended
+        self._items.setdefault(claim, []).append(item)
+        if begun is not None:
+            self._begun.setdefault(claim, []).append(begun)
+
+    def said(self) -> list[Said]:
+        """In the order of the claims."""
+        return [
+            Said(Step(claim, ended, tuple(self._begun.get(claim, ()))), self._items[claim])
+            for claim, ended in sorted(self._ended.items())
+        ]
+
+
+class Batch:
+    """What one flush of a lane writes: begun, held, begun again, in this order. A begun that came
+    after the hold that settles it would take the message back into a lease."""
+
+    def __init__(self) -> None:
+        self._first, self._rest = Steps(), Steps()
+        self._held: list[Said] = []
+
+    def take(self, handout: Handout) -> None:
+        """Take what a handout has gathered; the lane's lock is held."""
+        ended, held, leaving, receipt = handout.take()
+        mask = as_mask(ended) if ended else 0
+        begun = handout.begun_record(mask)
+        reply = Reply(handout, len(ended) + leaving, receipt)
+        if begun and held:
+            self._first.add(Item(handout, True, handout.begun_taken, None), 0, begun)
+            begun = None
+        for each in held:
+            reply.waits += 1
+            self._held.append(Said(each, [Item(handout, False, -1, reply)]))
+        if ended or begun:
+            reply.waits += bool(ended)
+            about = (begun is not None, handout.begun_taken, reply if ended else None)
+            self._rest.add(Item(handout, *about), mask, begun)
+
+    def fail(self, lane: Lane, error: BaseException) -> None:
+        """It is not written: whoever settled messages by it is told, and they come back."""
+        reason = QueueError(f"not settled, it will come back: {error!r}")
+        for said in self.said():
+            for each in said:
+                each.heard(lane, None, reason)
+
+    def said(self) -> list[list[Said]]:
+        """What it says: each a list for records of its own."""
+        return [said for said in (self._first.said(), self._held, self._rest.said()) if said]

@@ -1,0 +1,1 @@
+"""Polls, claims, commits, and hands out."""

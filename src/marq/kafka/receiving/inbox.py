@@ -1,0 +1,281 @@
+"""The inbox: claimed and committed messages of a queue, waiting to be handed out."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import repeat
+from typing import Any
+
+from marq.backend import Handing
+from marq.core.catalog.definitions import QueueDefinition
+from marq.core.fate import redelivery
+from marq.core.messages.header import Meta
+from marq.core.messages.stored import Outgoing
+from marq.errors import QueueError
+from marq.kafka.client.record import stored
+from marq.kafka.leasing.begin import Handouts, begin, deliveries, hold_until_due, is_wanted, start
+from marq.kafka.leasing.delivery import KafkaDelivery
+from marq.kafka.leasing.handout import Handout
+from marq.kafka.leasing.live import LiveClaim
+from marq.kafka.leasing.open_handout import OPEN, OpenHandout
+from marq.kafka.leasing.room import Room, not_plain
+from marq.kafka.leasing.tickets import GIVE_BACK_S, Chunk, Terms, Ticket, mask_of, wait_for
+from marq.message import Delivery
+from marq.receipt import Receipt
+
+_LOOK_S = 0.5
+
+
+class KafkaInbox:
+    """One queue's messages in this process."""
+
+    def __init__(
+        self,
+        queue: str,
+        definition: Callable[[], QueueDefinition],
+        now_ms: Callable[[], int],
+        write: Callable[[Outgoing], Receipt[Any]],
+        random: Callable[[], float],
+    ) -> None:
+        self.queue = queue
+        self.definition = definition
+        self.now_ms = now_ms
+        self.write = write
+        self.random = random
+        lock = threading.RLock()
+        self.changed, self._arrived = threading.Condition(lock), threading.Condition(lock)
+        """What the pump waits for, and what takers do."""
+        self.room = Room()
+        self._open: OpenHandout | None = None
+        self.taken_at = time.monotonic()
+        self.takers = 0
+        self.wanted = 0
+        """Messages asked for by those who wait."""
+        self.missed = False
+        """Whether the last to ask went away with nothing. One message is fetched for whoever asks
+        next: those who look in only now and then would always come before a fetch is through."""
+        self._taken = 0
+        self.starved = False
+        """Whether someone waited for messages since the pump looked last."""
+        self.failure: QueueError | None = None
+        self.closed = False
+
+    # Filling.
+
+    def add(self, live: LiveClaim) -> None:
+        """Take in the messages of a committed claim."""
+        messages, metas = live.messages, not_plain(live.messages)
+        self.room.add_plain(live, metas)
+        if metas:
+            self._add_others(live, metas)
+        live.messages = []  # handed out, they are the deliveries' own: what is done is let go
+        # Who comes to wait after this look has not looked in the room yet.
+        if self.takers:
+            with self.changed:
+                self._arrived.notify(len(messages))
+
+    def _add_others(self, live: LiveClaim, metas: dict[int, Meta]) -> None:
+        with self.changed:
+            now_ms = self.now_ms()
+            held = list(self.room.add_others(live, metas, now_ms))
+            self.room.move_due(now_ms)
+        for ticket in held:
+            hold_until_due(self, ticket)
+
+    # Handing out.
+
+    def take_open(self, handing: Handing) -> list[Delivery[Any]]:
+        """The next of the open handout: without a lock, for many threads take one by one."""
+        opened = self._open
+        delivery = opened.one(handing) if opened is not None else None
+        return [] if delivery is None else [delivery]
+
+    def take(self, limit: int, wait_s: float, handing: Handing) -> list[Delivery[Any]]:
+        if found := self.take_open(handing):
+            return found
+        at_once = limit if handing.at_once is None else min(limit, handing.at_once)
+        with self.changed:
+            found, begun = self._take_now(at_once, handing)
+        if found:
+            return found + deliveries(begun) if begun else found
+        if begun:
+            return deliveries(begun)
+        return self._wait_and_take(at_once, limit, wait_s, handing)
+
+    def _wait_and_take(
+        self, at_once: int, limit: int, wait_s: float, handing: Handing
+    ) -> list[Delivery[Any]]:
+        until = time.monotonic() + wait_s
+        with self.wanting(limit):
+            while True:
+                with self.changed:
+                    found, begun = self._take_now(at_once, handing)
+                    if not found and not begun and not self._wait(until, handing):
+                        return []
+                if found or begun:
+                    return found + deliveries(begun)
+
+    @contextmanager
+    def wanting(self, limit: int = 0) -> Iterator[None]:
+        """While inside, someone wants messages: the pump joins the group if it has left."""
+        with self.changed:
+            self.takers += 1
+            self.wanted += limit
+            self.changed.notify_all()
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.takers -= 1
+                self.wanted -= limit
+                self.taken_at = time.monotonic()
+
+    def wait_for_first(self, timeout_s: float) -> None:
+        """Wait until there is something, or there would be by now."""
+        with self._arrived:
+            self._arrived.wait_for(lambda: self.room.waiting or self.failure, timeout_s)
+
+    def _wait(self, until: float, handing: Handing) -> bool:
+        """Wait for something to change; False: it is time to give up."""
+        if self.failure is not None:
+            raise self.failure
+        left = until - time.monotonic()
+        if left <= 0 or self.closed or self._must_make_way(handing):
+            self.missed = left <= 0
+            return False
+        self.starved = True
+        left = min(left, _LOOK_S)  # paused, resumed, deleted: the catalog tells, nobody wakes us
+        if self.room.later:
+            left = min(left, max(0.001, (self.room.later[0].due_ms - self.now_ms()) / 1_000))
+        self._arrived.wait(left)
+        return True
+
+    def _must_make_way(self, handing: Handing) -> bool:
+        """Whether a suspect waits for all who wait here to be gone."""
+        if handing.alone is not False or not self.room.suspects or self.definition().paused:
+            return False
+        self._arrived.notify_all()
+        return True
+
+    @property
+    def waiting(self) -> int:
+        """Messages that could be handed out now."""
+        return self.room.waiting + self._joining()
+
+    @property
+    def taken(self) -> int:
+        """Messages handed out so far: what prefetching goes by."""
+        return self._taken - self._joining()
+
+    def _joining(self) -> int:
+        opened = self._open
+        return opened.left if opened is not None else 0
+
+    def suspects(self) -> int:
+        return len(self.room.suspects)
+
+    def _take_now(self, limit: int, handing: Handing) -> tuple[list[Delivery[Any]], Handouts]:
+        self._close_open()
+        definition = self.definition()
+        if definition.paused:
+            return [], []
+        now_ms = self.now_ms()
+        lease_ms = definition.lease_ms if handing.lease_ms is None else handing.lease_ms
+        terms = Terms(definition, lease_ms, handing.kept_alive, handing.wanted, now_ms)
+        begun: Handouts = []
+        found: list[Delivery[Any]] = []
+        self.room.move_due(now_ms)
+        while len(begun) < limit and (ticket := self.room.next_ticket(handing.alone)):
+            begun += begin(self, ticket, terms)
+        while self.room.chunks and len(found) + len(begun) < limit and not handing.alone:
+            found += self._slice(limit - len(found) - len(begun), terms, handing)
+        if found or begun:
+            self._taken += len(begun) + len(found)
+            self.taken_at = time.monotonic()
+            self.missed = False
+        return found, begun
+
+    def _slice(self, limit: int, terms: Terms, handing: Handing) -> list[Delivery[Any]]:
+        """The next plain messages of the first chunk."""
+        chunk, indexes = self.room.take(limit)
+        live = chunk.live
+        if live.lapse_ms <= terms.now_ms:  # the process slept: someone else has them by now
+            with live.lane.lock:
+                live.leave(len(indexes), unbegun=len(indexes))
+            return []
+        purged_below = terms.definition.purged.get(f"{self.queue}:{live.partition}", 0)
+        is_checked = terms.definition.ttl_ms is not None or live.start < purged_below
+        if is_checked:
+            indexes = [i for i in indexes if is_wanted(self, live, i, chunk.messages[i], terms)]
+        if not indexes:
+            return []
+        handout = Handout(self, live, mask_of(indexes), len(indexes), 1)
+        start(handout, len(indexes), terms)
+        if handing.at_once == 1 and not is_checked and not chunk.is_empty:
+            self._open_more(handout, handing)
+        return list(map(KafkaDelivery, repeat(handout), indexes, chunk.at(indexes)))
+
+    def _open_more(self, handout: Handout, handing: Handing) -> None:
+        """Let the next ones of the chunk join the handout as they are taken."""
+        chunk, indexes = self.room.take(OPEN)
+        self._taken += len(indexes)
+        with handout.lane.lock:
+            handout.open += len(indexes)
+            handout.claim.unbegun -= len(indexes)
+        self._open = OpenHandout(handout, indexes, chunk.messages, handing)
+
+    def _close_open(self) -> None:
+        """Put back what nobody has taken of it."""
+        opened, self._open = self._open, None
+        if opened is None or not (rest := opened.close()):
+            return
+        live = opened.handout.claim
+        self.room.put_back(Chunk(live, rest, opened.messages))
+        self._taken -= len(rest)
+        with live.lane.lock:
+            opened.handout.leave(len(rest))
+            live.unbegun += len(rest)
+
+    def wait_for_due(self, ticket: Ticket) -> None:
+        """Hand it out (again) when it is due."""
+        with self.changed:
+            self.room.wait(ticket)
+            self._arrived.notify()
+
+    # Closing.
+
+    def give_back_waiting(self) -> None:
+        """Give back what was not handed out; nothing of it is beaten any more, so that what
+        cannot be given back comes back by itself."""
+        with self.changed:
+            self._close_open()
+            left = self.room.empty()
+        for ticket in left:
+            with ticket.live.lane.lock:
+                ticket.live.unbegun -= 1
+        copies = [
+            self.write(redelivery.given_back(stored(t.message), self.queue, t.attempt, t.due_ms))
+            for t in left
+        ]
+        until = time.monotonic() + GIVE_BACK_S
+        for ticket, copy in zip(left, copies, strict=True):
+            wait_for(copy, until)
+            Handout(self, ticket.live, 0, 1, 1).end(ticket.number)
+
+    def fail(self, error: QueueError) -> None:
+        """Nothing more will come: whoever waits is told why."""
+        with self.changed:
+            self.failure = error
+            self._wake_all()
+
+    def close(self) -> None:
+        with self.changed:
+            self.closed = True
+            self._wake_all()
+
+    def _wake_all(self) -> None:
+        self.changed.notify_all()
+        self._arrived.notify_all()

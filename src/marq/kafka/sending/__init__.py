@@ -1,0 +1,1 @@
+"""Sends messages, and says when the log has them."""

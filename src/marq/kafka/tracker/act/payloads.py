@@ -1,0 +1,110 @@
+"""Reads messages back by offset, in sequential stretches, and makes sure they are the ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from marq.core.fold.overdue import Due, Event
+from marq.core.messages.stored import Stored
+from marq.errors import NotConnected
+from marq.kafka.client.record import stored
+from marq.kafka.client.seeker import Place, Span
+from marq.kafka.tracker.act.tools import Tools
+
+GAP = 5_000
+"""Records read over rather than skipped: seeking costs about as much."""
+TRANSACTION = 1_000
+TRANSACTION_BYTES = 8_000_000
+
+Address = tuple[str, int, int]
+Found = list[tuple[Event, Stored | None]]
+"""Events with their messages; None: the message is gone."""
+
+
+class Payloads:
+    """The messages of events, in portions that fit a transaction."""
+
+    def __init__(self, tools: Tools, hold_log: Place) -> None:
+        self._tools = tools
+        self._hold_log = hold_log
+        self._silent: set[Place] = set()
+        self.unread: list[Event] = []
+        """Events whose messages cannot be read now: nobody answers for their partitions."""
+
+    def read(self, events: list[Event]) -> Iterator[Found]:
+        """All events, in order as far as the size of their messages lets them stay so."""
+        for at in range(0, len(events), TRANSACTION):
+            portion = {self._address(event): event for event in events[at : at + TRANSACTION]}
+            yield from self._portions(portion)
+
+    def _address(self, event: Event) -> Address:
+        if isinstance(event, Due):
+            return (*self._hold_log, event.ref.offset)
+        return (event.source.queue, event.source.partition, event.offset)
+
+    def _portions(self, wanted: dict[Address, Event]) -> Iterator[Found]:
+        found: dict[Address, Stored | None] = {}
+        size = 0
+        seen: set[Address] = set()
+        for record in self._records(self._there(wanted)):
+            address = (record.topic, record.partition, record.offset)
+            if address not in wanted:
+                continue
+            found[address] = record
+            size += len(record.value or b"") + 1_000
+            if size >= TRANSACTION_BYTES:
+                yield self._checked(wanted, found)
+                seen |= found.keys()
+                found, size = {}, 0
+        left = [address for address in wanted if address not in seen | found.keys()]
+        unread = {address for address in left if address[:2] in self._silent}
+        self.unread += [wanted[address] for address in unread]
+        missing = {address: None for address in left if address not in unread}
+        yield self._checked(wanted, {**found, **missing})
+
+    def _there(self, wanted: dict[Address, Event]) -> list[Address]:
+        """What lies in a topic that is still the one, and in one of its partitions: reading from
+        another would be in vain, and waited for."""
+        topics = {topic: self._tools.topic(topic) for topic in {topic for topic, _, _ in wanted}}
+        return [
+            address
+            for address, event in wanted.items()
+            if (about := topics[address[0]]) and _is_of(event, about[0]) and address[1] < about[1]
+        ]
+
+    def _checked(self, wanted: dict[Address, Event], found: dict[Address, Stored | None]) -> Found:
+        """With the topic's id compared *after* the read: ids are never used twice, so what was
+        read before came from this topic or not at all."""
+        topics = {topic: self._tools.topic(topic) for topic in {topic for topic, _, _ in found}}
+        ids = {topic: about and about[0] for topic, about in topics.items()}
+        return [
+            (event, found[address] if _is_of(event, ids[address[0]]) else None)
+            for address, event in wanted.items()
+            if address in found
+        ]
+
+    def _records(self, wanted: list[Address]) -> Iterator[Stored]:
+        for spans in _rounds(wanted):
+            try:
+                for message in self._tools.seeker.read(spans):
+                    yield stored(message)
+            except NotConnected:
+                # If it is the cluster that is away, the next write says so.
+                self._silent.update(self._tools.seeker.unread)
+
+
+def _is_of(event: Event, topic_id: bytes | None) -> bool:
+    return isinstance(event, Due) or event.source.topic_id == topic_id
+
+
+def _rounds(wanted: list[Address]) -> Iterator[list[Span]]:
+    """Spans that hold what is wanted; those of a round lie in different partitions."""
+    by_place: dict[tuple[str, int], list[Span]] = {}
+    for topic, number, offset in sorted(wanted):
+        spans = by_place.setdefault((topic, number), [])
+        if spans and offset - spans[-1][3] < GAP:
+            spans[-1] = (*spans[-1][:3], offset + 1)
+        else:
+            spans.append((topic, number, offset, offset + 1))
+    for turn in range(max(map(len, by_place.values()), default=0)):
+        yield [spans[turn] for spans in by_place.values() if turn < len(spans)]

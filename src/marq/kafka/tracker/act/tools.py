@@ -1,0 +1,59 @@
+"""What every act of a process shares: connections are slow to make."""
+
+from __future__ import annotations
+
+import time
+
+from marq.core import names
+from marq.core.names import Space
+from marq.kafka.client import config
+from marq.kafka.client.seeker import Seeker
+from marq.kafka.client.transactions import Transactions
+from marq.kafka.cluster.admin import Admin
+
+_TIMEOUT_S = 10.0
+_THERE_S = 60.0
+
+
+class Tools:
+    """Reads and writes for acts, one after the other."""
+
+    def __init__(self, servers: str, extra: config.Config, space: Space) -> None:
+        self._servers, self._extra = servers, extra
+        self.space = space
+        self._admin = Admin(config.common(servers, extra), _TIMEOUT_S)
+        self.seeker = Seeker(config.reader(servers, extra))
+        self._delayed_partitions = 0
+        self._there: dict[str, float] = {}
+        """Topics that are there, and until when that is believed."""
+
+    def open(self, topic: str, partition: int) -> Transactions:
+        """The partition's producer, anew: every earlier one is fenced."""
+        return Transactions(
+            config.producer(self._servers, self._extra, 0), self.space.tracker_id(topic, partition)
+        )
+
+    def end(self, topic: str, partition: int) -> int:
+        """The high watermark, whether transactions below it are decided or not."""
+        return self._admin.end(topic, partition)
+
+    def topic(self, topic: str) -> tuple[bytes, int] | None:
+        """The topic's id and its number of partitions; None if there is none."""
+        return self._admin.describe(topic) if names.is_topic(topic) else None
+
+    def missing(self, topics: set[str]) -> set[str]:
+        """Those of these topics that are not there; what was there is asked for once a minute."""
+        now = time.monotonic()
+        asked = {topic for topic in topics if self._there.get(topic, now) <= now}
+        found = self._admin.describe_all(filter(names.is_topic, asked))
+        there = {topic for topic, about in found.items() if about}
+        self._there.update(dict.fromkeys(there, now + _THERE_S))
+        return asked - there
+
+    @property
+    def delayed_partitions(self) -> int:
+        """How many partitions parked messages have; that never changes."""
+        if not self._delayed_partitions:
+            found = self._admin.describe(self.space.delayed)
+            self._delayed_partitions = found[1] if found else 1
+        return self._delayed_partitions

@@ -1,0 +1,80 @@
+"""Offsets that nobody ever claimed and that hold no message: transactions leave them, and so does
+a worker that started behind one.
+
+What has ended goes by what was claimed, so such a hole would keep a topic from ever being trimmed
+past it. That it is empty is proved by reading it, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from marq.core.fold.counting import SourceCount
+from marq.core.markers.runs import Runs
+from marq.kafka.client.seeker import Place, Seeker
+from marq.kafka.tracker.queue_counts import Topic
+
+STRETCH = 10_000
+"""So many offsets of a partition are read at a time, at most."""
+
+Source = tuple[bytes, int]
+"""Topic id and partition."""
+
+
+class Holes:
+    """What was read of the holes of topics' partitions."""
+
+    def __init__(self, seeker: Seeker) -> None:
+        self._seeker = seeker
+        self._empty: dict[Source, Runs] = {}
+        self._found: dict[Source, int] = {}
+        """Where a message lies that nobody has claimed: the log is needed from there."""
+
+    def settled(self, topic: Topic, partition: int) -> int:
+        """All of the partition's log below has ended."""
+        start, _ = topic.spans[partition]
+        count = topic.counts[partition]
+        if count is None:
+            return start
+        return count.settled_to(start, self._empty.get((topic.topic_id, partition)))
+
+    def look(self, topics: Iterable[Topic]) -> None:
+        """Read on in the first hole of every partition."""
+        stretches: dict[Place, _Stretch] = {}
+        known: dict[Source, Runs] = {}
+        for topic in topics:
+            for number, count in enumerate(topic.counts):
+                if count is None:
+                    continue
+                source, (start, end) = (topic.topic_id, number), topic.spans[number]
+                known[source] = Runs(self._empty.get(source, Runs()).within(start, end))
+                hole = count.hole(start, known[source], STRETCH)
+                if hole is not None and self._found.get(source) != hole[0]:
+                    stretches[topic.name, number] = _Stretch(source, count, *hole)
+        self._empty = known  # nothing is kept of topics that are gone, nor of what was trimmed
+        self._found = {source: at for source, at in self._found.items() if source in known}
+        self._read(stretches)
+
+    def _read(self, stretches: dict[Place, _Stretch]) -> None:
+        spans = [(*place, each.start, each.end) for place, each in stretches.items()]
+        records = {place: Runs() for place in stretches}
+        for message in self._seeker.read(spans):
+            offset = message.offset()
+            records[message.topic(), message.partition()].add(offset, offset + 1)
+        for place, each in stretches.items():
+            # What a transaction that is undecided hides may be a message yet.
+            read_to = min(each.end, self._seeker.reached.get(place, each.start))
+            message_at = each.known.first_unclaimed(records[place])
+            if message_at is not None:
+                self._found[each.source] = read_to = min(read_to, message_at)
+            self._empty[each.source].add(each.start, read_to)
+
+
+class _Stretch(NamedTuple):
+    """Offsets to be read: a hole, and others near to it."""
+
+    source: Source
+    known: SourceCount
+    start: int
+    end: int
