@@ -88,17 +88,17 @@ def _progress_in_flight(window: Window) -> None:
 
 def _around_acks(window: Window, before: bool) -> None:
     """Around the writing of a progress record that ends something."""
-    original = Markers._flush
+    original = Markers.flush_ledger
 
-    def wrapped(self: Markers, lane: Any) -> None:
-        ends = any(len(handout.ended) > handout.taken for handout in lane.dirty)
+    def wrapped(self: Markers, ledger: Any) -> None:
+        ends = any(len(handout.ended) > handout.taken for handout in ledger.dirty)
         if ends and before:
             window.enter()
-        original(self, lane)
+        original(self, ledger)
         if ends and not before:
             window.enter()
 
-    Markers._flush = wrapped  # type: ignore[method-assign]
+    Markers.flush_ledger = wrapped  # type: ignore[method-assign]
 
 
 def _during_revoke(window: Window) -> None:

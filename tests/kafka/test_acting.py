@@ -52,7 +52,7 @@ class Abandoned:
         """One more record: time goes on, and the batch is no longer the end of the log."""
         markers = self._backend.markers
         heard: list[object] = []
-        markers.write(markers.lanes[self.place[1]], Tick(), heard.append)
+        markers.write(self.place[1], Tick(), heard.append)
         assert eventually(lambda: bool(heard))
 
     def concluded(self) -> Batch:

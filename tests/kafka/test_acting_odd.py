@@ -61,7 +61,7 @@ class Scene:
         heard: list[object] = []
         producer = self.backend.markers
         for marker in (*markers, Tick()):
-            producer.write(producer.lanes[self.place[1]], marker, heard.append)
+            producer.write(self.place[1], marker, heard.append)
         assert eventually(lambda: len(heard) == len(markers) + 1, 10)
 
     def claim(self, count: int, source: Source | None = None, start: int = 0) -> None:

@@ -184,7 +184,7 @@ def test_what_cannot_be_given_back_is_kept_from_nobody(
     def handle(payload: bytes, delivery: marq.Delivery[bytes]) -> None:
         try:
             with monkeypatch.context() as patch:
-                patch.setattr(delivery._handout.inbox, "write", die)  # type: ignore[attr-defined]
+                patch.setattr(delivery._handout.home, "write", die)  # type: ignore[attr-defined]
                 delivery.give_back()
         except RuntimeError as error:
             told.append(error)
@@ -196,8 +196,8 @@ def test_what_cannot_be_given_back_is_kept_from_nobody(
         assert handling.wait(PATIENCE_S)
         assert told
         assert isinstance(broker.backend, Kafka)
-        lanes = broker.backend.markers.lanes
-        assert eventually(lambda: not any(lane.kept or lane.claims for lane in lanes))
+        ledgers = broker.backend.markers.ledgers
+        assert eventually(lambda: not any(ledger.kept or ledger.claims for ledger in ledgers))
         over.set()
 
 
@@ -211,10 +211,10 @@ def test_what_was_received_and_let_lapse_is_let_go_of(
         found += queue.receive(10, "20s")
     assert isinstance(broker.backend, Kafka)
     markers = broker.backend.markers
-    assert markers.open_messages(queue.name) == 10
+    assert markers.in_hands()
 
-    assert eventually(lambda: markers.open_messages(queue.name) == 0)
+    assert eventually(lambda: not markers.in_hands())
 
-    assert not any(lane.claims for lane in markers.lanes)
+    assert not any(ledger.claims for ledger in markers.ledgers)
     with pytest.raises(marq.LeaseLost):
         found[0].ack().result(PATIENCE_S)

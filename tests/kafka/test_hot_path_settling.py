@@ -12,7 +12,7 @@ import pytest
 import marq
 from marq.core.fate.redelivery import AHEAD_MS
 from marq.core.markers.marker import Action
-from marq.kafka.leasing import room
+from marq.kafka.receiving import room
 from tests.e2e.kafka_fixtures import Connect, NewQueue
 from tests.e2e.kafka_oracle import Oracle
 from tests.e2e.kafka_process import eventually

@@ -8,14 +8,14 @@ from typing import Any, cast
 import pytest
 
 from marq.core.markers.marker import Claim, ClaimId, Source
-from marq.kafka.leasing.handout import Handout
-from marq.kafka.leasing.ledger import Lane
+from marq.kafka.leasing.desk import Desk
+from marq.kafka.leasing.handout import Handout, Lease
 from marq.kafka.leasing.live import LiveClaim
-from marq.kafka.marking.marker_producer import Taken
+from marq.kafka.leasing.taken import Taken
 
 
-class QuietLane:
-    """As much of a lane as a handout needs that nothing is written of."""
+class QuietDesk:
+    """As much of a desk as a handout needs that nothing is written of."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -32,7 +32,7 @@ class QuietLane:
 def claim_of(messages: int) -> LiveClaim:
     """A claim whose messages are this process's until 1,000."""
     claim = Claim(ClaimId(1, 1), Source(bytes(16), 0, "orders", "", 0), 0, ((0, messages),), 500)
-    live = LiveClaim(claim, [None] * messages, messages, cast(Lane, QuietLane()))
+    live = LiveClaim(claim, [None] * messages, messages, cast(Desk, QuietDesk()))
     live.lapse_ms = 1_000
     return live
 
@@ -40,9 +40,7 @@ def claim_of(messages: int) -> LiveClaim:
 def handed_out(live: LiveClaim) -> Handout:
     """All of its messages in someone's hands, kept alive, until 800."""
     handout = Handout(cast(Any, None), live, 1, live.left, 1)
-    live.unbegun = 0
-    handout.start(400, 100, kept_alive=True)
-    handout.lapse_ms = 800
+    handout.start(Lease(400, 100, kept_alive=True), lapse_ms=800)
     return handout
 
 
@@ -84,7 +82,7 @@ def test_what_was_handed_out_is_beaten_no_more_once_a_beat_came_too_late() -> No
     assert handout.lapse_ms == 0
     assert not live.needs_beats
     assert live.kept == 0
-    assert handout not in live.lane.kept
+    assert handout not in live.desk.kept
 
 
 def test_the_last_message_of_a_lost_handout_stops_its_beats_only_once() -> None:
@@ -173,10 +171,8 @@ def test_a_message_that_left_its_handout_is_begun_when_that_one_is() -> None:
 
 def test_a_claim_is_let_go_of_when_all_that_is_open_of_it_was_let_lapse() -> None:
     live = claim_of(2)
-    live.unbegun = 1
     handout = Handout(cast(Any, None), live, 1, 1, 1)
-    handout.lapse_ms = 800
-    handout.start(400, 0, kept_alive=False)
+    handout.start(Lease(400, 0, kept_alive=False), lapse_ms=800)
 
     assert not live.has_lapsed(5_000)  # one message still waits
     live.unbegun = 0
@@ -186,10 +182,8 @@ def test_a_claim_is_let_go_of_when_all_that_is_open_of_it_was_let_lapse() -> Non
 
 def test_a_claim_with_a_longer_lease_on_one_message_is_kept_as_long() -> None:
     live = claim_of(1)
-    live.unbegun = 0
     handout = Handout(cast(Any, None), live, 1, 1, 1)
-    handout.lapse_ms = 800
-    handout.start(400, 0, kept_alive=False)
+    handout.start(Lease(400, 0, kept_alive=False), lapse_ms=800)
 
     handout.split(0, 9_000)
 

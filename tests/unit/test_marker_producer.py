@@ -12,7 +12,8 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Ka
 from marq.core.names import DEFAULT
 from marq.kafka.client import lasting
 from marq.kafka.client.clock import BrokerClock
-from marq.kafka.marking.marker_producer import MarkerProducer, Record, Taken
+from marq.kafka.leasing.taken import Taken
+from marq.kafka.marking.marker_producer import MarkerProducer, Record
 
 Reported = Callable[[KafkaError | None, Any], None]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,11 +17,12 @@ from marq.core.names import DEFAULT
 from marq.errors import DeliveryError, LeaseLost, NotConnected, QueueError
 from marq.kafka.client import lasting
 from marq.kafka.client.answers import Answer
-from marq.kafka.leasing.delivery import KafkaDelivery
+from marq.kafka.leasing import statements
 from marq.kafka.leasing.handout import Handout
 from marq.kafka.leasing.live import LiveClaim
-from marq.kafka.marking import flush, markers
+from marq.kafka.marking import markers
 from marq.kafka.marking.markers import Markers
+from marq.kafka.receiving.delivery import KafkaDelivery
 
 PATIENCE_S = 30.0
 UNSAYABLE = cast(str, None)
@@ -110,10 +112,10 @@ class Rig:
         self._sequence += 1
         claim_id = ClaimId(1, self._sequence)
         claim = Claim(claim_id, Source(bytes(16), 0, "q", "", 0), 0, ((0, messages),), 500)
-        live = LiveClaim(claim, [None] * messages, messages, self.markers.lanes[0])
+        live = LiveClaim(claim, [None] * messages, messages, self.markers.ledgers[0])
         live.lapse_ms, live.unbegun = 5_000, 0
-        self.markers.keep(live)
-        return Handout(cast(Any, None), live, 0, messages, 1)
+        live.committed()
+        return Handout(cast(Any, SimpleNamespace(settled=0)), live, 0, messages, 1)
 
     def reject(self, handout: Handout, index: int, reason: str) -> Answer[None]:
         held = Held(handout.claim.claim.id, 1 << index, Action.BURY, reason=reason)
@@ -150,7 +152,7 @@ def test_what_cannot_be_written_is_kept_from_nobody(rig: Rig) -> None:
     with pytest.raises(QueueError):
         rig.reject(handout, 0, UNSAYABLE).result(PATIENCE_S)
 
-    assert not rig.markers.lanes[0].claims
+    assert not rig.markers.ledgers[0].claims
 
 
 def test_holds_that_are_too_large_for_one_record_are_written_in_several(rig: Rig) -> None:
@@ -201,15 +203,17 @@ def test_a_batch_that_could_not_be_written_is_told_and_the_next_one_is(
 ) -> None:
     first, second = rig.handout(), rig.handout()
 
-    def fail(said: object) -> object:
+    def fail(batch: object) -> object:
         raise MemoryError("injected")
 
     with monkeypatch.context() as broken:
-        broken.setattr(flush.Batch, "said", lambda batch: fail(batch))
+        broken.setattr(statements.Batch, "statements", lambda batch: fail(batch))
         with pytest.raises(MemoryError):
-            first.end(0)
+            receipt = first.end(0)
             rig.markers.flush_now()
 
+    with pytest.raises(QueueError, match="injected"):
+        receipt.result(PATIENCE_S)
     second.end(0).result(PATIENCE_S)
     assert rig.broker.of(Progress)
 

@@ -271,6 +271,7 @@ class Kafka:
             markers.clock.now_ms,
             self.sender.send,
             self._random.random,
+            markers.flush_ledger,
         )
         group, hold_log = self.space.consumer_group(queue), self._hold_log
         settings = config.group_consumer(self._servers, group, self._extra)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from marq.core.markers import bits
 from marq.core.markers.marker import Begun, Held
 from marq.errors import DeliveryError, LeaseLost
 from marq.kafka.client.answers import Answer
 from marq.kafka.client.clock import CLOSED_MS, FORKED_MS
+from marq.kafka.leasing.home import Home
 from marq.kafka.leasing.live import LiveClaim
-
-if TYPE_CHECKING:
-    from marq.kafka.marking.marker_producer import Taken
-    from marq.kafka.receiving.inbox import KafkaInbox
+from marq.kafka.leasing.taken import Taken
 
 _NEVER = 1 << 62
+
+
+class Lease(NamedTuple):
+    """How messages are leased to whoever they are handed to."""
+
+    lease_ms: int
+    ahead_ms: int
+    kept_alive: bool
 
 
 class Handout:
@@ -31,13 +37,13 @@ class Handout:
         "begun_taken",
         "claim",
         "clock",
+        "desk",
         "dirty",
         "ended",
         "held",
-        "inbox",
+        "home",
         "kept_alive",
         "known",
-        "lane",
         "lapse_ms",
         "last",
         "lease_ms",
@@ -52,12 +58,12 @@ class Handout:
     )
 
     def __init__(
-        self, inbox: KafkaInbox, claim: LiveClaim, indexes: int, count: int, attempt: int
+        self, home: Home, claim: LiveClaim, indexes: int, count: int, attempt: int
     ) -> None:
-        self.inbox = inbox
+        self.home = home
         self.claim = claim
-        self.lane = claim.lane
-        self.clock = claim.lane.clock
+        self.desk = claim.desk
+        self.clock = claim.desk.clock
         self.wanted: Any = None
         """The type payloads are decoded to."""
         self.attempt = attempt
@@ -109,7 +115,7 @@ class Handout:
 
     def hold(self, held: Held, leaves: bool) -> Answer[None]:
         """Put the message under an action; `leaves`: it is no longer this process's then."""
-        with self.lane.lock:
+        with self.desk.lock:
             self.leaving += leaves
             self.held.append(held)
         if not self.dirty:
@@ -117,22 +123,23 @@ class Handout:
         return self.receipt or self._next_receipt()
 
     def _next_receipt(self) -> Answer[None]:
-        with self.lane.lock:
+        with self.desk.lock:
             if self.receipt is None:
                 if len(self.ended) == self.taken and not self.held and self.last is not None:
                     return self.last  # the flusher was faster: it is in that record
-                self.receipt = Answer(self.lane.waiting)
+                self.receipt = Answer(self.desk.waiting)
             return self.receipt
 
     def take(self) -> tuple[list[int], list[Held], int, Answer[None]]:
-        """What has gathered since the last flush; the lane's lock is held. See `end`."""
+        """What has gathered since the last flush; the desk's lock is held. See `end`."""
         self.dirty = False
         receipt, self.receipt = self.receipt, None
         ended = self.ended[self.taken :]
         self.taken += len(ended)
         held, self.held = self.held, []
         leaving, self.leaving = self.leaving, 0
-        self.last = receipt or Answer(self.lane.waiting)
+        self.home.settled += len(ended) + leaving
+        self.last = receipt or Answer(self.desk.waiting)
         return ended, held, leaving, self.last
 
     @property
@@ -140,15 +147,33 @@ class Handout:
         """Messages that are settled, of which nothing is written yet."""
         return len(self.ended) - self.taken + len(self.held)
 
-    def start(self, lease_ms: int, ahead_ms: int, kept_alive: bool) -> None:
-        """Start the lease; the lane's lock is held."""
-        self.lease_ms, self.ahead_ms, self.kept_alive = lease_ms, ahead_ms, kept_alive
+    def start(self, lease: Lease, lapse_ms: int) -> None:
+        """They were waiting and are handed out: their lease starts, and is over then."""
+        self.lapse_ms = lapse_ms
+        with self.desk.lock:
+            self.claim.unbegun -= self.open
+            self._start(lease)
+
+    def _start(self, lease: Lease) -> None:
+        self.lease_ms, self.ahead_ms, self.kept_alive = lease
         self.claim.leased_ms = max(self.claim.leased_ms, self.lapse_ms)
-        if kept_alive:
+        if self.kept_alive:
             self.claim.kept += 1
-            self.lane.kept.add(self)
-            self.lane.beat_within(lease_ms - ahead_ms)
+            self.desk.kept.add(self)
+            self.desk.beat_within(self.lease_ms - self.ahead_ms)
         self.mark_dirty()
+
+    def open_to(self, count: int) -> None:
+        """So many more that wait may be begun one by one."""
+        with self.desk.lock:
+            self.open += count
+            self.claim.unbegun -= count
+
+    def put_back(self, count: int) -> None:
+        """So many of them were not: they wait again."""
+        with self.desk.lock:
+            self.claim.unbegun += count
+            self.leave(count)
 
     def start_one(self, index: int) -> None:
         """Begin one more of its messages; without a lock, as `end`."""
@@ -165,17 +190,20 @@ class Handout:
 
     def split(self, index: int, deadline_ms: int) -> Handout:
         """A handout of its own for one message, with a deadline at least this late."""
-        lapse_ms = max(self.lapse_ms, deadline_ms - self.ahead_ms)
-        with self.lane.lock:
-            bit = self._unbegin(index)
-            own = Handout(self.inbox, self.claim, bit, 1, self.attempt)
-            own.lapse_ms, own.wanted = lapse_ms, self.wanted
-            own.begin_by_ms = self.begin_by_ms
-            if not bit:
-                own.known, own.told = 0, self.told
-                own.origin = None if self.begun_known else self
-            own.start(self.lease_ms, self.ahead_ms, self.kept_alive)
+        with self.desk.lock:
+            own = self._part(index)
+            own.lapse_ms = max(self.lapse_ms, deadline_ms - self.ahead_ms)
+            own._start(Lease(self.lease_ms, self.ahead_ms, self.kept_alive))
             self.leave(1)
+        return own
+
+    def _part(self, index: int) -> Handout:
+        bit = self._unbegin(index)
+        own = Handout(self.home, self.claim, bit, 1, self.attempt)
+        own.wanted, own.begin_by_ms = self.wanted, self.begin_by_ms
+        if not bit:
+            own.known, own.told = 0, self.told
+            own.origin = None if self.begun_known else self
         return own
 
     def _unbegin(self, index: int) -> int:
@@ -189,12 +217,20 @@ class Handout:
 
     def let_go(self) -> None:
         """One of its messages will not be settled here: it is kept from nobody any longer."""
-        with self.lane.lock:
+        with self.desk.lock:
             self.leave(1)
             self.claim.leave(1)
 
+    def take_back(self) -> None:
+        """One of its messages waits here to be handed out again."""
+        self.home.settled += 1
+        with self.desk.lock:
+            self.claim.unbegun += 1
+            self.claim.keep()
+            self.leave(1)
+
     def leave(self, count: int) -> None:
-        """That many of its messages are no longer its own; the lane's lock is held."""
+        """That many of its messages are no longer its own; the desk's lock is held."""
         self.open -= count
         # Only with the last one: a hold of what left before is reported later, with none to leave.
         if count and self.open == 0:
@@ -225,20 +261,20 @@ class Handout:
     def give_up(self) -> None:
         """The lease is lost for good: it is beaten no more."""
         self.lapse_ms = 0
-        with self.lane.lock:
+        with self.desk.lock:
             self._let_lapse()
 
     def _let_lapse(self) -> None:
         if self.kept_alive:
             self.kept_alive = False
-            self.lane.kept.discard(self)
+            self.desk.kept.discard(self)
             self.claim.kept -= 1
 
     def mark_dirty(self) -> None:
         """Have the flusher look at it; twice is harmless."""
         self.dirty = True
-        self.lane.dirty.append(self)
-        self.lane.wake()
+        self.desk.dirty.append(self)
+        self.desk.wake()
 
     def begun_record(self, ended: int) -> Begun | None:
         """What of it is to be written as begun, without what has ended meanwhile."""
@@ -250,6 +286,13 @@ class Handout:
             return None
         self.told = True
         return Begun(indexes, self.lease_ms, self.attempt, self.kept_alive, self.ahead_ms)
+
+    @classmethod
+    def aside(cls, home: Home, claim: LiveClaim) -> Handout:
+        """For a message that waited and is settled without being handed out."""
+        with claim.desk.lock:
+            claim.unbegun -= 1
+        return cls(home, claim, 0, 1, 1)
 
     def lost(self, message_id: str) -> DeliveryError:
         if self.clock.recent_ms == FORKED_MS:

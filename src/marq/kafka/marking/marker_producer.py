@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
@@ -14,6 +14,7 @@ from marq.errors import QueueError
 from marq.kafka.client.clock import BrokerClock
 from marq.kafka.client.lasting import LastingProducer
 from marq.kafka.client.refusals import DENIED, denied
+from marq.kafka.leasing.taken import Taken
 
 log = logging.getLogger("marq.kafka")
 
@@ -27,21 +28,6 @@ _FINAL = (
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
 )
-
-
-class Taken(NamedTuple):
-    """When the log took a record: not before the one, not after the other. Mostly they are equal;
-    of a record that had to be sent again nobody knows which one was taken first.
-
-    What was taken is in time if the latest is, and a lease counts from the earliest.
-    """
-
-    earliest_ms: int
-    latest_ms: int
-
-    @classmethod
-    def at(cls, ms: int) -> Taken:
-        return cls(ms, ms)
 
 
 Report = Callable[[Taken | None], None]

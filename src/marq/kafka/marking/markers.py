@@ -12,16 +12,17 @@ from typing import Any
 from marq import threads
 from marq.core import names
 from marq.core.markers import codec
-from marq.core.markers.marker import KeepAlive, Marker, Tick
+from marq.core.markers.marker import Marker, Tick
 from marq.errors import NotConnected, QueueError
 from marq.kafka.client.answers import Answer, Waiting
 from marq.kafka.client.clock import BrokerClock
 from marq.kafka.client.config import PUMP_LEASE_MS
-from marq.kafka.leasing.handout import Handout
-from marq.kafka.leasing.ledger import Lane
+from marq.kafka.leasing.desk import Desk
+from marq.kafka.leasing.ledger import Beat, Ledger, reported
 from marq.kafka.leasing.live import LiveClaim
-from marq.kafka.marking.flush import Batch, Said, marker, settled
-from marq.kafka.marking.marker_producer import MarkerProducer, Record, Report, Taken
+from marq.kafka.leasing.statements import Reply, Statement, marker, settled
+from marq.kafka.leasing.taken import Taken
+from marq.kafka.marking.marker_producer import MarkerProducer, Record, Report
 
 CLOSE_S = 10.0
 """How long closing waits for the log."""
@@ -29,7 +30,6 @@ FLUSH_S = 0.003
 """How long progress is gathered before it is written."""
 _BEAT_S = PUMP_LEASE_MS / 4_000
 _POLL_S = 0.1
-_HANDOUTS_A_RECORD = 2_000
 MOST_BYTES = 900_000
 """Of a record: what is larger, no broker takes as it is set up by default."""
 
@@ -58,53 +58,42 @@ class Markers:
         self._dirty = threading.Event()
         self._flushing = threading.Lock()
         self._closing = False
-        self.lanes = [Lane(n, self) for n in range(hold_log[1])]
+        self.ledgers = [Ledger(number, self) for number in range(hold_log[1])]
         self._next_beat = 0.0
         self._beating = threading.Lock()
-        self._refused: list[tuple[Answer[None], int]] = []
-        """What was settled in vain, with the number of messages, until a flush has told of it."""
+        self._refused: list[Reply] = []
+        """What was settled in vain, until a flush has told of it."""
         self._flusher = threads.start(self._flush_when_dirty, "marq-flusher", self._died)
-        for lane in self.lanes:
-            self.write(lane, Tick(), lambda taken: None, again=False)  # asks what time it is
+        for ledger in self.ledgers:  # asks what time it is
+            self.write(ledger.partition, Tick(), lambda taken: None, again=False)
 
-    def lane(self, topic: str, partition: int) -> Lane:
-        """Where the markers of a source partition go."""
-        return self.lanes[names.markers_partition(topic, partition, len(self.lanes))]
+    def ledger(self, topic: str, partition: int) -> Ledger:
+        """Where a source partition is kept account of."""
+        return self.ledgers[names.markers_partition(topic, partition, len(self.ledgers))]
 
-    def write(self, lane: Lane, marker: Marker, report: Report, again: bool = True) -> None:
+    def wake(self) -> None:
+        """Have the flusher look what is to be written."""
+        self._dirty.set()
+
+    def write(self, partition: int, marker: Marker, report: Report, again: bool = True) -> None:
         """Write a marker; one whose outcome is unknown is sent again unchanged."""
-        self._producer.write(Record(lane.partition, codec.encode(marker), report, again=again))
+        self._producer.write(Record(partition, codec.encode(marker), report, again=again))
 
     # Claims.
 
     def claim(self, live: LiveClaim, answered: Callable[[], None]) -> None:
         """Write a claim; `answered` is called when the log has it, or never will."""
 
-        def reported(taken: Taken | None) -> None:
-            if taken is None:
-                live.failed = True
-            else:
-                live.lapse_ms = taken.earliest_ms + live.claim.lease_ms
-            live.acknowledged = True
+        def heard(taken: Taken | None) -> None:
+            live.answered(taken)
             answered()
 
-        self.write(live.lane, live.claim, reported)
-
-    def keep(self, live: LiveClaim) -> None:
-        """Beat for it from now on: its offset is committed."""
-        with live.lane.lock:
-            live.keep()
-
-    def open_messages(self, queue: str) -> int:
-        """Messages of the queue that are handed out and not settled."""
-        claims = (live for lane in self.lanes for live in list(lane.claims.values()))
-        return sum(live.left - live.unbegun for live in claims if live.claim.source.queue == queue)
+        self.write(live.desk.partition, live.claim, heard)
 
     def append(self, partition: int, marker: Marker) -> Answer[bool]:
         """Write a marker and answer whether the log has it, for whoever needs no more of it."""
         answer: Answer[bool] = Answer(self.waiting)
-        lane = self.lanes[partition]
-        self.write(lane, marker, lambda taken: answer.fill(taken is not None))
+        self.write(partition, marker, lambda taken: answer.fill(taken is not None))
         return answer
 
     # Progress, coalesced.
@@ -125,63 +114,70 @@ class Markers:
     def flush_now(self) -> None:
         """Write what has gathered."""
         self._dirty.clear()
-        for lane in self.lanes:
-            self.flush_lane(lane)
+        for ledger in self.ledgers:
+            self.flush_ledger(ledger)
 
-    def flush_lane(self, lane: Lane) -> None:
-        """Write what has gathered in a lane. One at a time: what is said of a handout must be
-        written in the order it was said."""
+    def flush_ledger(self, ledger: Desk) -> None:
+        """Write what has gathered in it. One at a time: what is said of a handout must be written
+        in the order it was said."""
         with self._flushing:
-            while lane.dirty:
-                self._flush(lane)
+            while ledger.dirty:
+                try:
+                    for statements in self.ledgers[ledger.partition].collect():
+                        self._say(ledger.partition, statements)
+                except BaseException:
+                    log.exception("markers were not written")
+                    raise
 
-    def _flush(self, lane: Lane) -> None:
-        batch = Batch()
+    def _say(
+        self, partition: int, statements: list[Statement], part_of: Record | None = None
+    ) -> None:
+        """Write these, in as many records as it takes."""
         try:
-            with lane.lock:
-                for _ in range(min(len(lane.dirty), _HANDOUTS_A_RECORD)):
-                    batch.take(lane.dirty.popleft())
-            for said in batch.said():
-                self._say(lane, said)
-        except BaseException as error:
-            log.exception("markers were not written")
-            batch.fail(lane, error)  # what was taken is said by nobody else
-            raise
-
-    def _say(self, lane: Lane, said: list[Said], part_of: Record | None = None) -> None:
-        """Write these statements, in as many records as it takes."""
-        try:
-            value = codec.encode(marker(said))
+            value = codec.encode(marker(statements))
         except Exception as error:  # of one statement the others know nothing
-            self._say_in_parts(lane, said, error, part_of)
+            self._say_in_parts(partition, statements, error, part_of)
             return
-        if len(value) > MOST_BYTES and len(said) > 1:
-            self._say_in_parts(lane, said, None, part_of)
+        if len(value) > MOST_BYTES and len(statements) > 1:
+            self._say_in_parts(partition, statements, None, part_of)
             return
-
-        def reported(taken: Taken | None) -> None:
-            for each in said:
-                each.heard(lane, taken)
 
         def too_large() -> None:
             error = QueueError("no broker takes a record of its size")
-            self._say_in_parts(lane, said, error, record)
+            self._say_in_parts(partition, statements, error, record)
 
-        record = Record(lane.partition, value, reported, part_of=part_of, too_large=too_large)
-        record.settles = lambda: settled(said)
+        record = Record(
+            partition,
+            value,
+            lambda taken: self._heard(statements, taken),
+            part_of=part_of,
+            too_large=too_large,
+        )
+        record.settles = lambda: settled(statements)
         self._producer.write(record)
 
     def _say_in_parts(
-        self, lane: Lane, said: list[Said], error: Exception | None, part_of: Record | None
+        self,
+        partition: int,
+        statements: list[Statement],
+        error: Exception | None,
+        part_of: Record | None,
     ) -> None:
         """Write them in two records, and so on; what cannot be written alone is told so."""
-        if len(said) == 1:
+        if len(statements) == 1:
             log.error("a marker cannot be written", extra={"error": str(error)})
-            said[0].heard(lane, None, QueueError(f"not settled, it will come back: {error}"))
+            reason = QueueError(f"not settled, it will come back: {error}")
+            self._heard(statements, None, reason)
             return
-        middle = len(said) // 2
-        self._say(lane, said[:middle], part_of)
-        self._say(lane, said[middle:], part_of)
+        middle = len(statements) // 2
+        self._say(partition, statements[:middle], part_of)
+        self._say(partition, statements[middle:], part_of)
+
+    def _heard(
+        self, statements: list[Statement], taken: Taken | None, error: Exception | None = None
+    ) -> None:
+        """The log has answered."""
+        self._refused += reported(statements, taken, error)
 
     # Beats.
 
@@ -191,40 +187,25 @@ class Markers:
             self._next_beat = min(self._next_beat, time.monotonic() + lease_ms / 4_000)
 
     def _beat(self) -> None:
-        """One record for each lane with live claims."""
+        """One record for each ledger with something to keep alive."""
         now_ms = self.clock.known_ms() or 0
-        for lane in self.lanes:
-            with lane.lock:
-                lane.forget_lapsed(now_ms)
-                claims = [live for live in lane.claims.values() if live.needs_beats]
-                kept = list(lane.kept)
-            if claims:
-                self._write_beat(lane, claims, [h for h in kept if h.begun_known])
-            for handout in kept:
-                self.beat_within(handout.lease_ms - handout.ahead_ms)
+        for ledger in self.ledgers:
+            beat = ledger.beat(now_ms)
+            if beat is not None:
+                self._write_beat(ledger.partition, beat)
 
-    def _write_beat(self, lane: Lane, claims: list[LiveClaim], kept: list[Handout]) -> None:
-        beat = KeepAlive(self.worker, tuple(sorted(live.claim.id.sequence for live in claims)))
+    def _write_beat(self, partition: int, beat: Beat) -> None:
+        def heard(taken: Taken | None) -> None:
+            if taken is not None:
+                beat.taken(taken)
 
-        def reported(taken: Taken | None) -> None:
-            if taken is None:
-                return
-            for live in claims:
-                live.beaten(taken)
-            for handout in kept:
-                handout.beaten(taken)
-
-        self.write(lane, beat, reported, again=False)
+        self.write(partition, beat.marker, heard, again=False)
 
     # Failing and closing.
 
-    def refused(self, receipt: Answer[None], count: int) -> None:
-        """So many messages were settled and the log never takes that: who does not ask for the
-        receipt is told by a flush."""
-        self._refused.append((receipt, count))
-
     def _untold(self) -> int:
-        return sum(count for receipt, count in list(self._refused) if not receipt.asked)
+        """Messages settled in vain: who does not ask for the receipt is told by a flush."""
+        return sum(reply.count for reply in list(self._refused) if not reply.receipt.asked)
 
     def tell(self) -> None:
         """Raise what could not be written and nobody asked for; once."""
@@ -253,14 +234,12 @@ class Markers:
 
     def unwritten(self) -> int:
         """Messages that were settled here, of which the log is not known to know."""
-        waiting = [handout for lane in self.lanes for handout in list(lane.dirty)]
-        written_soon = sum(handout.unwritten for handout in waiting) + self._producer.unwritten()
-        return written_soon + self._untold()
+        gathered = sum(ledger.unwritten() for ledger in self.ledgers)
+        return gathered + self._producer.unwritten() + self._untold()
 
     def in_hands(self) -> bool:
         """Whether there is anything that may still be settled here."""
-        claims = [live for lane in self.lanes for live in list(lane.claims.values())]
-        return any(live.left > live.unbegun for live in claims)
+        return any(ledger.in_hands() for ledger in self.ledgers)
 
     def flush(self, timeout_s: float | None) -> bool:
         """Write what has gathered and wait for the log; False if it did not answer in time."""

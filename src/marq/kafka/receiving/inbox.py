@@ -16,13 +16,14 @@ from marq.core.messages.header import Meta
 from marq.core.messages.stored import Outgoing
 from marq.errors import QueueError
 from marq.kafka.client.record import stored
-from marq.kafka.leasing.begin import Handouts, begin, deliveries, hold_until_due, is_wanted, start
-from marq.kafka.leasing.delivery import KafkaDelivery
+from marq.kafka.leasing.desk import Desk
 from marq.kafka.leasing.handout import Handout
 from marq.kafka.leasing.live import LiveClaim
-from marq.kafka.leasing.open_handout import OPEN, OpenHandout
-from marq.kafka.leasing.room import Room, not_plain
-from marq.kafka.leasing.tickets import GIVE_BACK_S, Chunk, Terms, Ticket, mask_of, wait_for
+from marq.kafka.receiving.begin import Handouts, begin, deliveries, hold_until_due, is_wanted, start
+from marq.kafka.receiving.delivery import KafkaDelivery
+from marq.kafka.receiving.open_handout import OPEN, OpenHandout
+from marq.kafka.receiving.room import Room, not_plain
+from marq.kafka.receiving.tickets import GIVE_BACK_S, Chunk, Terms, Ticket, mask_of, wait_for
 from marq.message import Delivery
 from marq.receipt import Receipt
 
@@ -39,12 +40,14 @@ class KafkaInbox:
         now_ms: Callable[[], int],
         write: Callable[[Outgoing], Receipt[Any]],
         random: Callable[[], float],
+        flush: Callable[[Desk], None],
     ) -> None:
         self.queue = queue
         self.definition = definition
         self.now_ms = now_ms
         self.write = write
         self.random = random
+        self._flush = flush
         lock = threading.RLock()
         self.changed, self._arrived = threading.Condition(lock), threading.Condition(lock)
         """What the pump waits for, and what takers do."""
@@ -57,7 +60,7 @@ class KafkaInbox:
         self.missed = False
         """Whether the last to ask went away with nothing. One message is fetched for whoever asks
         next: those who look in only now and then would always come before a fetch is through."""
-        self._taken = 0
+        self._taken = self.settled = 0
         self.starved = False
         """Whether someone waited for messages since the pump looked last."""
         self.failure: QueueError | None = None
@@ -100,9 +103,9 @@ class KafkaInbox:
         with self.changed:
             found, begun = self._take_now(at_once, handing)
         if found:
-            return found + deliveries(begun) if begun else found
+            return found + deliveries(begun, self._flush) if begun else found
         if begun:
-            return deliveries(begun)
+            return deliveries(begun, self._flush)
         return self._wait_and_take(at_once, limit, wait_s, handing)
 
     def _wait_and_take(
@@ -116,7 +119,7 @@ class KafkaInbox:
                     if not found and not begun and not self._wait(until, handing):
                         return []
                 if found or begun:
-                    return found + deliveries(begun)
+                    return found + deliveries(begun, self._flush)
 
     @contextmanager
     def wanting(self, limit: int = 0) -> Iterator[None]:
@@ -203,8 +206,7 @@ class KafkaInbox:
         chunk, indexes = self.room.take(limit)
         live = chunk.live
         if live.lapse_ms <= terms.now_ms:  # the process slept: someone else has them by now
-            with live.lane.lock:
-                live.leave(len(indexes), unbegun=len(indexes))
+            live.drop(len(indexes))
             return []
         purged_below = terms.definition.purged.get(f"{self.queue}:{live.partition}", 0)
         is_checked = terms.definition.ttl_ms is not None or live.start < purged_below
@@ -213,7 +215,7 @@ class KafkaInbox:
         if not indexes:
             return []
         handout = Handout(self, live, mask_of(indexes), len(indexes), 1)
-        start(handout, len(indexes), terms)
+        start(handout, terms)
         if handing.at_once == 1 and not is_checked and not chunk.is_empty:
             self._open_more(handout, handing)
         return list(map(KafkaDelivery, repeat(handout), indexes, chunk.at(indexes)))
@@ -222,9 +224,7 @@ class KafkaInbox:
         """Let the next ones of the chunk join the handout as they are taken."""
         chunk, indexes = self.room.take(OPEN)
         self._taken += len(indexes)
-        with handout.lane.lock:
-            handout.open += len(indexes)
-            handout.claim.unbegun -= len(indexes)
+        handout.open_to(len(indexes))
         self._open = OpenHandout(handout, indexes, chunk.messages, handing)
 
     def _close_open(self) -> None:
@@ -235,12 +235,25 @@ class KafkaInbox:
         live = opened.handout.claim
         self.room.put_back(Chunk(live, rest, opened.messages))
         self._taken -= len(rest)
-        with live.lane.lock:
-            opened.handout.leave(len(rest))
-            live.unbegun += len(rest)
+        opened.handout.put_back(len(rest))
 
-    def wait_for_due(self, ticket: Ticket) -> None:
-        """Hand it out (again) when it is due."""
+    @property
+    def is_full(self) -> bool:
+        """Whether no more should wait here for their time."""
+        return self.room.is_full
+
+    def hand_out_again(
+        self,
+        live: LiveClaim,
+        index: int,
+        message: Any,
+        attempt: int,
+        due_ms: int,
+        begin_by_ms: int,
+    ) -> None:
+        """Hand it out again when it is due, if its lease begins by the other time."""
+        arrival = self.room.next_arrival()
+        ticket = Ticket(due_ms, arrival, live, index, message, attempt, begin_by_ms=begin_by_ms)
         with self.changed:
             self.room.wait(ticket)
             self._arrived.notify()
@@ -253,17 +266,15 @@ class KafkaInbox:
         with self.changed:
             self._close_open()
             left = self.room.empty()
-        for ticket in left:
-            with ticket.live.lane.lock:
-                ticket.live.unbegun -= 1
+        handouts = [Handout.aside(self, ticket.live) for ticket in left]
         copies = [
             self.write(redelivery.given_back(stored(t.message), self.queue, t.attempt, t.due_ms))
             for t in left
         ]
         until = time.monotonic() + GIVE_BACK_S
-        for ticket, copy in zip(left, copies, strict=True):
+        for ticket, handout, copy in zip(left, handouts, copies, strict=True):
             wait_for(copy, until)
-            Handout(self, ticket.live, 0, 1, 1).end(ticket.number)
+            handout.end(ticket.number)
 
     def fail(self, error: QueueError) -> None:
         """Nothing more will come: whoever waits is told why."""

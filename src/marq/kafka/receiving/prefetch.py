@@ -7,7 +7,6 @@ does not wait.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 from marq.kafka.receiving.inbox import KafkaInbox
@@ -24,9 +23,7 @@ _SAMPLES = 8
 class Prefetch:
     """Adapts the room of an inbox to how fast it is emptied."""
 
-    def __init__(self, open_messages: Callable[[], int]) -> None:
-        self._open = open_messages
-        """Messages handed out and not settled."""
+    def __init__(self) -> None:
         self._limit = 0
         self._most = MOST
         self._since = time.monotonic()
@@ -49,7 +46,7 @@ class Prefetch:
         elapsed = now - self._since
         if elapsed < _ENOUGH[0][0]:
             return
-        total = inbox.taken - self._open()
+        total = inbox.settled
         done = total - self._done
         if not any(elapsed >= seconds and done >= enough for seconds, enough in _ENOUGH):
             return

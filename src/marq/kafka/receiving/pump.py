@@ -32,12 +32,12 @@ from marq.errors import NotConnected, QueueError
 from marq.kafka.client.config import PUMP_LEASE_MS
 from marq.kafka.cluster.queue_topic import QueueTopic
 from marq.kafka.leasing.live import LiveClaim
-from marq.kafka.leasing.segments import segments
-from marq.kafka.leasing.uncommitted import Uncommitted
 from marq.kafka.marking.markers import Markers
 from marq.kafka.receiving.inbox import KafkaInbox
 from marq.kafka.receiving.prefetch import Prefetch
 from marq.kafka.receiving.reading import Reading
+from marq.kafka.receiving.segments import segments
+from marq.kafka.receiving.uncommitted import Uncommitted
 
 log = logging.getLogger("marq.kafka")
 
@@ -75,7 +75,7 @@ class Pump:
         self._markers = markers
         self._inbox = inbox
         self._sequence = sequence
-        self._prefetch = Prefetch(lambda: markers.open_messages(queue))
+        self._prefetch = Prefetch()
         self._reading: Reading | None = None
         """None: not in the group."""
         self._uncommitted = Uncommitted()
@@ -254,7 +254,7 @@ class Pump:
             runs,
             PUMP_LEASE_MS,
         )
-        return LiveClaim(claim, messages, end, self._markers.lane(self.queue, partition))
+        return self._markers.ledger(self.queue, partition).claim(claim, messages, end)
 
     # Committing.
 
@@ -299,7 +299,7 @@ class Pump:
             return
         for place in places:
             for live in self._uncommitted.committed(place.partition, place.offset):
-                self._markers.keep(live)
+                live.committed()
                 self._inbox.add(live)
 
     def _wait_after(self, refused: KafkaError) -> None:

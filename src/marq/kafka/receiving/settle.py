@@ -10,7 +10,7 @@ from marq.core.fate.redelivery import STRAIGHT_MS
 from marq.core.markers.marker import Action, Held
 from marq.kafka.client.record import stored
 from marq.kafka.leasing.handout import Handout
-from marq.kafka.leasing.tickets import GIVE_BACK_S, Ticket, wait_for
+from marq.kafka.receiving.tickets import GIVE_BACK_S, wait_for
 from marq.message import Retry
 from marq.receipt import Receipt
 
@@ -18,32 +18,21 @@ from marq.receipt import Receipt
 def retry(handout: Handout, index: int, message: Any, verdict: Retry) -> Receipt[None]:
     """Short retries stay in the inbox, held in case this process dies; long ones are the
     tracker's."""
-    inbox, attempt = handout.inbox, handout.attempt
-    definition, after_ms = inbox.definition(), verdict.after_ms
+    home, attempt = handout.home, handout.attempt
+    definition, after_ms = home.definition(), verdict.after_ms
     if after_ms is None:
-        after_ms = settling.backoff(attempt, definition, inbox.random())
+        after_ms = settling.backoff(attempt, definition, home.random())
     claim = handout.claim.claim.id
-    is_long = after_ms >= STRAIGHT_MS or inbox.room.is_full
-    if is_long or inbox.closed or attempt >= definition.max_attempts:
+    is_long = after_ms >= STRAIGHT_MS or home.is_full
+    if is_long or home.closed or attempt >= definition.max_attempts:
         held = settling.retried(claim, 1 << index, attempt, after_ms, verdict.reason, definition)
         return handout.hold(held, leaves=True)
     kept_ms = after_ms + definition.lease_ms
     held = Held(claim, 1 << index, Action.REDELIVER, kept_ms, reason=verdict.reason)
-    receipt, now_ms = handout.hold(held, leaves=False), inbox.now_ms()
-    with handout.lane.lock:
-        handout.claim.unbegun += 1
-        handout.claim.keep()
-        handout.leave(1)
-    inbox.wait_for_due(
-        Ticket(
-            due_ms=now_ms + after_ms,
-            arrival=inbox.room.next_arrival(),
-            live=handout.claim,
-            number=index,
-            message=message,
-            attempt=attempt + 1,
-            begin_by_ms=now_ms + kept_ms,
-        )
+    receipt, now_ms = handout.hold(held, leaves=False), home.now_ms()
+    handout.take_back()
+    home.hand_out_again(
+        handout.claim, index, message, attempt + 1, now_ms + after_ms, now_ms + kept_ms
     )
     return receipt
 
@@ -51,13 +40,13 @@ def retry(handout: Handout, index: int, message: Any, verdict: Retry) -> Receipt
 def extend(handout: Handout, index: int, duration_ms: int) -> tuple[Handout, Receipt[None]]:
     """A handout of its own for the message, with a longer lease."""
     held = settling.extended(handout.claim.claim.id, 1 << index, duration_ms)
-    own = handout.split(index, handout.inbox.now_ms() + duration_ms)
+    own = handout.split(index, handout.home.now_ms() + duration_ms)
     return own, own.hold(held, leaves=False)
 
 
 def give_back(handout: Handout, index: int, message: Any) -> Receipt[None]:
     """Let someone else have it: the copy first, then the end; a crash between the two delivers
     it twice."""
-    copy = redelivery.given_back(stored(message), handout.inbox.queue, handout.attempt)
-    wait_for(handout.inbox.write(copy), time.monotonic() + GIVE_BACK_S)
+    copy = redelivery.given_back(stored(message), handout.home.queue, handout.attempt)
+    wait_for(handout.home.write(copy), time.monotonic() + GIVE_BACK_S)
     return handout.end(index)

@@ -7,9 +7,9 @@ from operator import length_hint
 from typing import Any
 
 from marq.backend import Handing
-from marq.kafka.leasing.delivery import KafkaDelivery
 from marq.kafka.leasing.handout import Handout
-from marq.kafka.leasing.tickets import Indexes
+from marq.kafka.receiving.delivery import KafkaDelivery
+from marq.kafka.receiving.tickets import Indexes
 
 OPEN = 256
 """Messages that may join a handout at most."""

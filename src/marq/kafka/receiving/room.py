@@ -12,7 +12,7 @@ from marq.core.messages import header
 from marq.core.messages.header import PLAIN, Meta
 from marq.kafka.client.record import have_headers, headers
 from marq.kafka.leasing.live import LiveClaim
-from marq.kafka.leasing.tickets import Chunk, Indexes, Ticket
+from marq.kafka.receiving.tickets import Chunk, Indexes, Ticket
 
 LATER, LATER_BYTES = 20_000, 20 * 1_048_576
 """So much waits here for its time at most; the rest waits in the log."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from marq.core.fate import settling
 from marq.core.fate.expiry import expired
@@ -13,14 +14,13 @@ from marq.core.messages.stored import is_void
 from marq.errors import QueueError
 from marq.kafka.client.answers import Answer
 from marq.kafka.client.record import stored
-from marq.kafka.leasing.delivery import KafkaDelivery
-from marq.kafka.leasing.handout import Handout
+from marq.kafka.leasing.desk import Desk
+from marq.kafka.leasing.handout import Handout, Lease
+from marq.kafka.leasing.home import Home
 from marq.kafka.leasing.live import LiveClaim
-from marq.kafka.leasing.tickets import Terms, Ticket
+from marq.kafka.receiving.delivery import KafkaDelivery
+from marq.kafka.receiving.tickets import Terms, Ticket
 from marq.message import Delivery
-
-if TYPE_CHECKING:
-    from marq.kafka.receiving.inbox import KafkaInbox
 
 log = logging.getLogger("marq.kafka")
 
@@ -30,77 +30,72 @@ BEGIN_S = 5.0
 Handouts = list[tuple[Handout, Ticket]]
 
 
-def start(handout: Handout, number: int, terms: Terms) -> None:
-    """Start the lease of that many messages."""
+def start(handout: Handout, terms: Terms) -> None:
+    """Start the lease of its messages."""
     ahead_ms = settling.ahead_ms(terms.lease_ms, terms.kept_alive)
-    handout.lapse_ms = terms.now_ms + terms.lease_ms - ahead_ms
     handout.wanted = terms.wanted
-    with handout.lane.lock:
-        handout.claim.unbegun -= number
-        handout.start(terms.lease_ms, ahead_ms, terms.kept_alive)
+    lease = Lease(terms.lease_ms, ahead_ms, terms.kept_alive)
+    handout.start(lease, terms.now_ms + terms.lease_ms - ahead_ms)
 
 
-def begin(inbox: KafkaInbox, ticket: Ticket, terms: Terms) -> Handouts:
+def begin(home: Home, ticket: Ticket, terms: Terms) -> Handouts:
     """The ticket's handout; none if it is not to be handed out."""
     try:
-        return _begin(inbox, ticket, terms)
+        return _begin(home, ticket, terms)
     except Exception:
-        _not_handed_out(inbox, ticket.live)
+        _not_handed_out(home, ticket.live)
         return []
 
 
-def _begin(inbox: KafkaInbox, ticket: Ticket, terms: Terms) -> Handouts:
+def _begin(home: Home, ticket: Ticket, terms: Terms) -> Handouts:
     live = ticket.live
     lapse_ms = live.lapse_ms if ticket.begin_by_ms is None else ticket.begin_by_ms
     if lapse_ms <= terms.now_ms:
-        with live.lane.lock:
-            live.leave(1, unbegun=1)
+        live.drop(1)
         return []  # the process slept, or the wait was too long: it comes back by itself
-    if not _is_wanted(inbox, live, ticket.number, ticket.message, terms):
+    if not _is_wanted(home, live, ticket.number, ticket.message, terms):
         return []
-    handout = Handout(inbox, live, 1 << ticket.number, 1, ticket.attempt)
+    handout = Handout(home, live, 1 << ticket.number, 1, ticket.attempt)
     handout.begin_by_ms = ticket.begin_by_ms
     if ticket.attempt > 1 or ticket.copied:
-        handout.begin = Answer(live.lane.waiting)
-    start(handout, 1, terms)
+        handout.begin = Answer(live.desk.waiting)
+    start(handout, terms)
     return [(handout, ticket)]
 
 
-def deliveries(handouts: Handouts) -> list[Delivery[Any]]:
+def deliveries(handouts: Handouts, flush: Callable[[Desk], None]) -> list[Delivery[Any]]:
     """The deliveries whose begun the log took in time; a first delivery does not wait for it, so
     that at most one delivery of a message can go uncounted. A copy is no first delivery, whatever
     its attempt: a message that kills its process at once would never be counted otherwise."""
     found: list[Delivery[Any]] = []
-    for lane in {handout.lane for handout, _ in handouts if handout.begin is not None}:
-        lane.flush()  # someone waits: nothing is gained by gathering more
+    for desk in {handout.desk for handout, _ in handouts if handout.begin is not None}:
+        flush(desk)  # someone waits: nothing is gained by gathering more
     for handout, ticket in handouts:
         try:
             if handout.begin is not None:
                 handout.begin.result(BEGIN_S)
         except (QueueError, TimeoutError):
-            with handout.lane.lock:  # not beaten, or it would be kept from everyone
-                handout.leave(1)
-                handout.claim.leave(1)
+            handout.let_go()  # not beaten, or it would be kept from everyone
             continue
         found.append(KafkaDelivery(handout, ticket.number, ticket.message))
     return found
 
 
-def is_wanted(inbox: KafkaInbox, live: LiveClaim, index: int, message: Any, terms: Terms) -> bool:
+def is_wanted(home: Home, live: LiveClaim, index: int, message: Any, terms: Terms) -> bool:
     """Whether it is still to be handed out; purged and expired ones end here."""
     try:
-        return _is_wanted(inbox, live, index, message, terms)
+        return _is_wanted(home, live, index, message, terms)
     except Exception:
-        _not_handed_out(inbox, live)
+        _not_handed_out(home, live)
         return False
 
 
-def _is_wanted(inbox: KafkaInbox, live: LiveClaim, index: int, message: Any, terms: Terms) -> bool:
+def _is_wanted(home: Home, live: LiveClaim, index: int, message: Any, terms: Terms) -> bool:
     definition, record = terms.definition, stored(message)
     void = is_void(record, definition.purged)
     if not void and not expired(record, terms.now_ms, definition):
         return True
-    handout = _let_go(inbox, live)
+    handout = Handout.aside(home, live)
     if void or not definition.dead_letter:
         handout.end(index)
     else:
@@ -109,24 +104,16 @@ def _is_wanted(inbox: KafkaInbox, live: LiveClaim, index: int, message: Any, ter
     return False
 
 
-def _not_handed_out(inbox: KafkaInbox, live: LiveClaim) -> None:
+def _not_handed_out(home: Home, live: LiveClaim) -> None:
     """For what was just raised. It is not beaten, or it would be kept from everyone: it comes
     back by itself."""
-    log.exception("not handed out", extra={"queue": inbox.queue})
-    with live.lane.lock:
-        live.leave(1, unbegun=1)
+    log.exception("not handed out", extra={"queue": home.queue})
+    live.drop(1)
 
 
-def hold_until_due(inbox: KafkaInbox, ticket: Ticket) -> None:
+def hold_until_due(home: Home, ticket: Ticket) -> None:
     """No room to wait in: the tracker brings it back when it is due."""
-    after_ms = max(0, ticket.due_ms - inbox.now_ms())
+    after_ms = max(0, ticket.due_ms - home.now_ms())
     claim = ticket.live.claim.id
     held = Held(claim, 1 << ticket.number, Action.REDELIVER, after_ms, AHEAD_MS)
-    _let_go(inbox, ticket.live).hold(held, leaves=True)
-
-
-def _let_go(inbox: KafkaInbox, live: LiveClaim) -> Handout:
-    """A handout for a message that is not handed out after all."""
-    with live.lane.lock:
-        live.unbegun -= 1
-    return Handout(inbox, live, 0, 1, 1)
+    Handout.aside(home, ticket.live).hold(held, leaves=True)

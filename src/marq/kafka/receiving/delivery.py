@@ -11,8 +11,8 @@ from marq.core.fate import settling
 from marq.core.messages import payload
 from marq.core.messages.stored import Stored
 from marq.kafka.client.record import headers, stored
-from marq.kafka.leasing import settle
 from marq.kafka.leasing.handout import Handout
+from marq.kafka.receiving import settle
 from marq.message import UNDECODED, Ack, Delivery, GiveBack, Reject, Retry, Verdict, moment
 from marq.receipt import Receipt
 
@@ -34,7 +34,7 @@ class KafkaDelivery(Delivery[T], Struct, gc=False, eq=False):
 
     @property
     def queue(self) -> str:
-        return self._handout.inbox.queue
+        return self._handout.home.queue
 
     @property
     def _stored(self) -> Stored:

@@ -1,16 +1,16 @@
-"""What one flush of a lane writes, and what the log's answer means for it."""
+"""What is written of the handouts of a ledger, and what the log's answer means for them."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from marq.core.markers.marker import Begun, ClaimId, Held, Hold, Progress, Step
 from marq.errors import QueueError
 from marq.kafka.client.answers import Answer
 from marq.kafka.leasing.handout import Handout, as_mask
-from marq.kafka.leasing.ledger import Lane
-from marq.kafka.marking.marker_producer import Taken
+from marq.kafka.leasing.taken import Taken
 
 log = logging.getLogger("marq.kafka")
 
@@ -21,40 +21,45 @@ _REFUSED = QueueError("not settled, it will come back: the cluster refuses the m
 class Reply:
     """What whoever settled messages is told, once each record that says so is heard of."""
 
-    __slots__ = ("_error", "_handout", "_in_time", "_receipt", "count", "waits")
+    __slots__ = ("_error", "_handout", "_in_time", "count", "receipt", "waits")
 
     def __init__(self, handout: Handout, count: int, receipt: Answer[None]) -> None:
         self._handout = handout
         self.count = count
         """Messages that leave the handout with it."""
-        self._receipt = receipt
+        self.receipt = receipt
         self._in_time = True
         self._error: Exception | None = None
         self.waits = 0
         """Statements of it that were not heard of yet."""
 
-    def heard(self, lane: Lane, taken: Taken | None, error: Exception | None = None) -> None:
-        """The log took a statement of it, or never will."""
+    def heard(self, taken: Taken | None, error: Exception | None) -> bool:
+        """The log took a statement of it, or never will (None); whether all was in vain."""
         handout = self._handout
-        with lane.lock:
+        with handout.desk.lock:
             self._in_time = self._in_time and handout.judge(taken)
             self._error = self._error or error or (_REFUSED if taken is None else None)
             self.waits -= 1
             if self.waits:
-                return
+                return False
             handout.leave(self.count)
             handout.claim.leave(self.count)
         if self._error is not None:
-            self._receipt.fail(self._error)
-            lane.refused(self._receipt, self.count)
+            self.receipt.fail(self._error)
         elif self._in_time:
-            self._receipt.fill(None)
+            self.receipt.fill(None)
         else:
-            self._receipt.fail(handout.lost("of this delivery"))
+            self.receipt.fail(handout.lost("of this delivery"))
+        return self._error is not None
 
     def fail(self, error: Exception) -> None:
         """Nobody can say what became of it."""
-        self._receipt.fail(error)
+        self.receipt.fail(error)
+
+    def not_written(self, error: Exception) -> None:
+        """Nothing of it is written, nor will be."""
+        self.waits = 1
+        self.heard(None, error)
 
 
 class Item:
@@ -72,7 +77,8 @@ class Item:
         self.reply = reply
         """None: nothing is settled by it."""
 
-    def heard(self, lane: Lane, taken: Taken | None, error: Exception | None) -> None:
+    def heard(self, taken: Taken | None, error: Exception | None) -> bool:
+        """The log took it, or never will (None); whether messages were settled in vain."""
         handout = self.handout
         if self.begun:
             handout.begun_at(taken, self.begun_taken)
@@ -83,36 +89,37 @@ class Item:
                 handout.begin.fill(None)
             else:
                 handout.begin.fail(handout.lost("of this delivery"))
-        if self.reply is not None:
-            self.reply.heard(lane, taken, error)
+        return self.reply is not None and self.reply.heard(taken, error)
 
 
-class Said(NamedTuple):
+class Statement(NamedTuple):
     """A statement, and whom it is about."""
 
-    statement: Step | Held
+    says: Step | Held
     items: list[Item]
 
-    def heard(self, lane: Lane, taken: Taken | None, error: Exception | None = None) -> None:
-        """The log took it, or never will: nobody whom it concerns misses that for another."""
+    def heard(self, taken: Taken | None, error: Exception | None) -> Iterator[Reply]:
+        """The log took it, or never will (None): nobody whom it concerns misses that for another.
+        What was settled in vain."""
         for item in self.items:
             try:
-                item.heard(lane, taken, error)
+                if item.heard(taken, error) and item.reply is not None:
+                    yield item.reply
             except Exception as unheard:
                 log.exception("a report was not heard")
                 if item.reply is not None:
                     item.reply.fail(unheard)
 
 
-def settled(said: list[Said]) -> int:
+def settled(said: list[Statement]) -> int:
     """How many messages these settle."""
     replies = {item.reply for each in said for item in each.items if item.reply is not None}
     return sum(reply.count for reply in replies)
 
 
-def marker(said: list[Said]) -> Progress | Hold:
+def marker(said: list[Statement]) -> Progress | Hold:
     """The marker that says all of it: steps or holds, never both."""
-    statements = tuple(each.statement for each in said)
+    statements = tuple(each.says for each in said)
     if isinstance(statements[0], Held):
         return Hold(statements)  # type: ignore[arg-type]
     return Progress(statements)  # type: ignore[arg-type]
@@ -133,46 +140,47 @@ class Steps:
         if begun is not None:
             self._begun.setdefault(claim, []).append(begun)
 
-    def said(self) -> list[Said]:
+    def statements(self) -> list[Statement]:
         """In the order of the claims."""
         return [
-            Said(Step(claim, ended, tuple(self._begun.get(claim, ()))), self._items[claim])
+            Statement(Step(claim, ended, tuple(self._begun.get(claim, ()))), self._items[claim])
             for claim, ended in sorted(self._ended.items())
         ]
 
 
 class Batch:
-    """What one flush of a lane writes: begun, held, begun again, in this order. A begun that came
+    """What is written next of a ledger: begun, held, begun again, in this order. A begun that came
     after the hold that settles it would take the message back into a lease."""
 
     def __init__(self) -> None:
         self._first, self._rest = Steps(), Steps()
-        self._held: list[Said] = []
+        self._held: list[Statement] = []
+        self._replies: list[Reply] = []
 
     def take(self, handout: Handout) -> None:
-        """Take what a handout has gathered; the lane's lock is held."""
+        """Take what a handout has gathered; the desk's lock is held."""
         ended, held, leaving, receipt = handout.take()
         mask = as_mask(ended) if ended else 0
         begun = handout.begun_record(mask)
         reply = Reply(handout, len(ended) + leaving, receipt)
+        self._replies.append(reply)
         if begun and held:
             self._first.add(Item(handout, True, handout.begun_taken, None), 0, begun)
             begun = None
         for each in held:
             reply.waits += 1
-            self._held.append(Said(each, [Item(handout, False, -1, reply)]))
+            self._held.append(Statement(each, [Item(handout, False, -1, reply)]))
         if ended or begun:
             reply.waits += bool(ended)
             about = (begun is not None, handout.begun_taken, reply if ended else None)
             self._rest.add(Item(handout, *about), mask, begun)
 
-    def fail(self, lane: Lane, error: BaseException) -> None:
+    def fail(self, error: Exception) -> None:
         """It is not written: whoever settled messages by it is told, and they come back."""
-        reason = QueueError(f"not settled, it will come back: {error!r}")
-        for said in self.said():
-            for each in said:
-                each.heard(lane, None, reason)
+        for reply in self._replies:
+            reply.not_written(error)
 
-    def said(self) -> list[list[Said]]:
+    def statements(self) -> list[list[Statement]]:
         """What it says: each a list for records of its own."""
-        return [said for said in (self._first.said(), self._held, self._rest.said()) if said]
+        found = self._first.statements(), self._held, self._rest.statements()
+        return [statements for statements in found if statements]
