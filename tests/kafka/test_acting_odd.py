@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
+from typing import Any
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import Producer
@@ -30,9 +32,12 @@ from marq.core.markers.marker import (
 )
 from marq.core.messages.stored import Outgoing
 from marq.core.names import DEFAULT
+from marq.errors import ConfigError, NotConnected
 from marq.kafka.backend import Kafka
-from marq.kafka.client.transactions import Transactions, Unsure
-from marq.kafka.tracker.act import perform
+from marq.kafka.client import config
+from marq.kafka.client.seeker import Seeker, Span
+from marq.kafka.client.transactions import Away, Transactions, Unsure
+from marq.kafka.tracker.act import payloads, perform
 from marq.kafka.tracker.act.perform import Act
 from marq.kafka.tracker.act.report import Report
 from marq.kafka.tracker.act.tools import Tools
@@ -204,6 +209,17 @@ def test_claims_beyond_the_topic_end_in_letters_that_say_so(scene: Scene) -> Non
     assert {"the payload is gone" in letter.reason for letter in scene.letters()} == {True}
 
 
+def test_claims_beyond_the_topic_keep_nobody_from_looking_at_it(scene: Scene) -> None:
+    scene.queue.send(b"x")
+    scene.claim(2, scene.source._replace(partition=9))
+
+    seen = scene.backend.peek(scene.queue.name, 9)
+    counted = scene.backend.counted(scene.queue.name)
+
+    assert [each.value for each in seen] == [b"x"]
+    assert (counted.ready, counted.in_flight) == (1, 0)
+
+
 def test_what_lies_behind_records_that_someone_deleted_comes_back(scene: Scene) -> None:
     for number in range(6):
         scene.queue.send(b"%d" % number)
@@ -217,6 +233,149 @@ def test_what_lies_behind_records_that_someone_deleted_comes_back(scene: Scene) 
     scene.queue.resume()
     got = scene.queue.receive(2, "10s")
     assert {each.payload for each in got} == {b"4", b"5"}
+
+
+def test_what_cannot_be_read_yet_is_not_taken_for_gone(
+    scene: Scene, kafka: embedded.Runtime
+) -> None:
+    """A leader chosen a moment ago shows less of its log than was read of it; so does a transaction
+    that is undecided."""
+    producer = Producer(
+        {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": scene.queue.name}
+    )
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for number in range(3):
+        producer.produce(scene.queue.name, b"%d" % number, partition=0)
+    assert producer.flush(30) == 0
+    scene.claim(3)
+
+    hidden = scene.act(scene.lapsed())
+    producer.commit_transaction(30)
+    shown = scene.act(scene.lapsed())
+
+    assert (hidden.fates, hidden.put_off) == ({}, 3)
+    assert shown.fates == {"copied": 3}
+
+
+class Silent(Seeker):
+    """Nobody answers for the partitions of one topic."""
+
+    topic = ""
+    asked = 0
+
+    def read(self, spans: list[Span], undecided_s: float = 0.0) -> Iterator[Any]:
+        theirs = [span for span in spans if span[0] == self.topic]
+        yield from super().read([span for span in spans if span not in theirs], undecided_s)
+        if theirs:
+            self.asked += 1
+            self._left = {(topic, number): end for topic, number, _, end in theirs}
+            raise NotConnected("no broker answers the tracker's reads")
+
+
+def test_a_partition_that_does_not_answer_is_waited_for_once_and_not_by_every_act(
+    scene: Scene, kafka: embedded.Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(payloads, "GAP", 1)
+    silent = Silent(config.reader(kafka.bootstrap_servers, {}))
+    silent.topic, scene.tools.seeker = scene.queue.name, silent
+    for number in range(4):
+        scene.queue.send(b"%d" % number)
+    scene.claim(4)
+    made = scene.lapsed()
+
+    reports = [scene.act(replace(made, overdue=made.overdue[at::2])) for at in (0, 1)]
+
+    assert [report.put_off for report in reports] == [2, 2]
+    assert silent.asked == 1
+    assert scene.open_offsets() == [0, 1, 2, 3]
+
+
+def test_messages_of_a_queue_and_of_the_one_before_it_are_each_acted_on(scene: Scene) -> None:
+    for number in range(3):
+        scene.queue.send(b"%d" % number)
+    now, before = scene.source, scene.source._replace(topic_id=uuid4().bytes)
+    scene.claim(3, before)
+    scene.claim(3)
+    made = scene.lapsed()
+    scene.source = before
+    older = scene.lapsed().overdue
+    scene.source = now
+
+    report = scene.act(replace(made, overdue=[*older, *made.overdue]))
+
+    assert report.fates == {"buried": 3, "copied": 3}
+
+
+class Denied(Tools):
+    """Who may not look at one topic."""
+
+    hidden = ""
+
+    def topic(self, topic: str) -> tuple[bytes, int] | None:
+        if topic == self.hidden:
+            raise ConfigError("it takes DESCRIBE on the topic")
+        return super().topic(topic)
+
+
+def test_a_topic_that_may_not_be_looked_at_costs_one_try_and_no_message(
+    scene: Scene, kafka: embedded.Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(Transactions, "close", lambda self: opened.append("closed"))
+    tools = scene.tools = Denied(kafka.bootstrap_servers, {}, DEFAULT)
+    for number in range(8):
+        scene.queue.send(b"%d" % number)
+    scene.claim(8)
+    made = scene.lapsed()
+
+    tools.hidden = scene.queue.name
+    denied = scene.act(made)
+    tools.hidden = ""
+    allowed = scene.act(scene.lapsed())
+
+    assert (denied.fates, denied.put_off, denied.failed) == ({}, 8, 0)
+    assert allowed.fates == {"copied": 8}
+    assert len(opened) == 2
+
+
+class Leaderless(Tools):
+    """Of whom nobody takes records for one topic."""
+
+    topic_away = ""
+    waited = 0
+
+    def open(self, topic: str, partition: int) -> Transactions:
+        found = super().open(topic, partition)
+        write = found.write
+
+        def wait(records: Sequence[Outgoing]) -> set[int]:
+            away = {(each.topic, each.partition) for each in records} & {(self.topic_away, 0)}
+            if away:
+                self.waited += 1
+                raise Away(away)
+            return write(records)
+
+        found.write = wait  # type: ignore[method-assign]
+        return found
+
+
+def test_letters_that_nobody_takes_are_put_off_and_the_others_come_back(
+    scene: Scene, kafka: embedded.Runtime
+) -> None:
+    tools = scene.tools = Leaderless(kafka.bootstrap_servers, {}, DEFAULT)
+    tools.topic_away = names.dead_letters(scene.queue.name)
+    for number in range(8):
+        scene.queue.send(b"%d" % number)
+    scene.claim(8)
+    made = scene.lapsed()
+    dies = [replace(each, action=Action.BURY) if each.offset % 2 else each for each in made.overdue]
+
+    reports = [scene.act(replace(made, overdue=some)) for some in (dies[:4], dies[4:])]
+
+    assert [(each.fates, each.put_off) for each in reports] == [({"copied": 2}, 2)] * 2
+    assert tools.waited == 1
+    assert scene.open_offsets() == [1, 3, 5, 7]
 
 
 def test_what_has_no_topic_to_go_to_waits_and_the_others_come_back(scene: Scene) -> None:

@@ -11,6 +11,7 @@ from marq.core.catalog.definitions import QueueDefinition
 from marq.errors import ConfigError
 from marq.kafka.backend import Kafka
 from tests.e2e.kafka_fixtures import Connect, NewQueue
+from tests.kafka.trimming_world import create_again
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
 
@@ -38,6 +39,24 @@ def test_it_inherits_no_messages_and_no_offsets(
     again.send(b"new")
 
     assert backend.admin.topic_id(name) != before
+    assert [each.payload for each in again.receive(9, "10s")] == [b"new"]
+
+
+def test_a_purge_voids_nothing_of_a_topic_that_others_made_again(
+    broker: marq.Broker, backend: Kafka, new_queue: NewQueue
+) -> None:
+    queue = new_queue(partitions=1)
+    queue.send_many([b"old"] * 3)
+    queue.purge()
+    queue.send(b"first")
+    assert [each.payload for each in queue.receive(9, "10s")] == [b"first"]
+    backend.close_pump(queue.name)
+
+    create_again(backend.admin, queue.name)
+    queue.send(b"new")
+    queue.flush()
+
+    again = broker.queue(queue.name)
     assert [each.payload for each in again.receive(9, "10s")] == [b"new"]
 
 

@@ -10,9 +10,12 @@ import pytest
 import marq
 from marq import embedded
 from marq.core import names
+from marq.core.messages.stored import is_void
 from marq.core.names import DEFAULT
 from marq.errors import ConfigError
+from marq.kafka.backend import Kafka
 from marq.kafka.client import config
+from marq.kafka.client.record import stored
 from marq.kafka.cluster import topics
 from marq.kafka.cluster.admin import Admin
 from marq.kafka.cluster.topics import lay_out
@@ -88,6 +91,29 @@ def test_no_empty_catalog_is_made_beside_messages_that_are_open(admin: Admin, se
 
     without(admin, names.MARKERS, names.DELAYED)
     assert lay_out(admin, 1, DEFAULT, by_tracker=True) == topics.MARKERS_PARTITIONS
+
+
+def test_what_is_parked_in_a_log_that_was_made_again_is_not_taken_for_purged(
+    admin: Admin, servers: str
+) -> None:
+    with marq.connect(f"kafka://{servers}") as broker:
+        for number in range(20):
+            broker.queue("first").send(b"lost with its log", key=str(number), delay="1h")
+        broker.queue("second")  # nothing that was parked before it was made is for it
+    without(admin, names.DELAYED)
+    lay_out(admin, 1, DEFAULT, by_tracker=True)
+
+    with marq.connect(f"kafka://{servers}") as broker:
+        sent = broker.queue("second").send(b"later", delay="1h")
+        kafka = broker.backend
+        assert isinstance(kafka, Kafka)
+        spans = {sent.partition: (sent.offset, sent.offset + 1)}
+        (record,) = (stored(each) for each in kafka.reader.read(names.DELAYED, spans))
+        purged = kafka.definition("second").purged
+
+    assert (record.value, sent.offset) == (b"later", 0)
+    assert purged[f"{names.DELAYED}:{sent.partition}"] > 0
+    assert not is_void(record, purged)
 
 
 def test_hold_logs_that_someone_altered_are_refused(admin: Admin) -> None:

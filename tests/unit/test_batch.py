@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from marq.core.fold import batch
 from marq.core.fold.batch import TRIM_EVERY_MS
-from marq.core.fold.restate import caught_up, needed_from, restatement
+from marq.core.fold.restate import RESTATE_AFTER_MS, caught_up, needed_from, restatement
 from marq.core.fold.state import State
-from marq.core.markers.marker import KeepAlive, Parked
+from marq.core.markers import codec
+from marq.core.markers.marker import Action, KeepAlive, Parked, Part
+from marq.errors import MalformedMarker
 from tests.properties.hold_log import START_MS, MarkersLog, open_offsets
 
 
@@ -128,3 +131,23 @@ def test_any_bytes_are_a_batch_or_a_typed_error(data: bytes, at: int) -> None:
     for doubtful in (data, whole[:at] + data + whole[at + len(data) :]):
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
             batch.decode(doubtful)
+
+
+def test_more_is_restated_than_one_record_of_a_log_may_say() -> None:
+    """Each message of an old claim waits for a retry of its own: spelt out, 800 M indexes."""
+    log = MarkersLog()
+    log.claim(offsets=range(40_000), lease_ms=2 * RESTATE_AFTER_MS, at=0)
+    log.tick(at=RESTATE_AFTER_MS)
+    state = log.folded()
+    for claim in state.claims.values():
+        one = claim.parts[0]
+        claim.parts = [
+            Part(1 << index, one.deadline_ms + index, action=Action.REDELIVER)
+            for index in range(40_000)
+        ]
+
+    made = batch.conclude(state, start=0, caught_up=True)
+
+    with pytest.raises(MalformedMarker):
+        codec.decode(made.restate)
+    assert made.restatement() == restatement(state)

@@ -15,7 +15,7 @@ from marq.core.fold.overdue import Due, Overdue
 from marq.core.markers.marker import Action, ClaimId, ParkedRef, Source
 from marq.core.messages import header
 from marq.core.messages.header import Meta, Past
-from marq.core.messages.stored import Outgoing, Stored, is_void
+from marq.core.messages.stored import PURGED_AT, Outgoing, Stored, is_void
 
 WORKER = 0xAB
 SOURCE = Source(bytes(16), 2, "orders", "", 0)
@@ -362,6 +362,9 @@ def test_a_plain_record_among_dead_letters_belongs_to_their_queue() -> None:
 def test_a_purge_voids_records_below_it_and_copies_of_such(record: Stored, void: bool) -> None:
     assert is_void(record, {"orders:2": 8, "marq.delayed:0": 5}) is void
     assert not is_void(record, {})
+    # What was appended after the purge lies in a topic that was made again.
+    assert is_void(record, {"orders:2": 8, "marq.delayed:0": 5, PURGED_AT: record.at_ms}) is void
+    assert not is_void(record, {"orders:2": 8, "marq.delayed:0": 5, PURGED_AT: record.at_ms - 1})
 
 
 def as_stored(record: Outgoing | None) -> Stored:

@@ -7,8 +7,9 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
+from types import MappingProxyType
 from weakref import WeakSet
 
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from marq.core.fate.redelivery import AHEAD_MS
 from marq.core.markers import codec
 from marq.core.markers.marker import Action, HeldParked, Hold, ParkedRef
 from marq.core.messages.sending import Message
-from marq.core.messages.stored import Stored
+from marq.core.messages.stored import PURGED_AT, Stored
 from marq.errors import ConfigError, NotConnected, QueueError
 from marq.kafka.client import config
 from marq.kafka.cluster import other_spaces, topics
@@ -182,7 +183,7 @@ class Kafka:
             other_spaces.refuse_others(self.admin, self.reader, self.space, name)
             topics.create_queue(self.admin, name, definition.partitions, self.replicas, self.space)
             # What was parked for an earlier queue of this name is not for this one.
-            definition = replace(definition, purged=self._ends(self.space.delayed))
+            definition = replace(definition, purged=self._purge())
         entry = before.change(name, definition, topic_id)
         # What is in force may have become newer under our eyes: only the next version may win.
         won = entry.version == version + 1 and self.catalog_log.append(entry)
@@ -199,14 +200,19 @@ class Kafka:
             version, definition = found.queue_version(name), found.queue(name)
             if definition is None:
                 raise ConfigError(f"there is no queue {name!r} to purge")
-            ends = self._ends(name, definition.partitions) | self._ends(self.space.delayed)
-            if self.change(name, replace(definition, purged=ends), version):
+            purge = self._purge({name: definition.partitions})
+            if self.change(name, replace(definition, purged=purge), version):
                 return
 
-    def _ends(self, topic: str, partitions: int = 0) -> dict[str, int]:
-        """By topic:partition, where the log ends now."""
-        found = self.admin.ends(topic, partitions or self.markers_partitions)
-        return {f"{topic}:{number}": end for number, end in enumerate(found)}
+    def _purge(self, topics: Mapping[str, int] = MappingProxyType({})) -> dict[str, int]:
+        """What voids all that lies in these topics now, and all that is parked."""
+        found: dict[str, int] = {}
+        newest_ms = 0
+        for topic, partitions in {**topics, self.space.delayed: self.markers_partitions}.items():
+            ends = self.admin.ends(topic, partitions)
+            found |= {f"{topic}:{number}": end for number, end in enumerate(ends)}
+            newest_ms = max(newest_ms, self.admin.newest_ms(topic, partitions))
+        return {**found, PURGED_AT: newest_ms}
 
     # Sending.
 

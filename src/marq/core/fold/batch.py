@@ -13,6 +13,7 @@ from marq.core.fold.counting import SourceCount, source_counts
 from marq.core.fold.overdue import Due, Event, Overdue
 from marq.core.fold.state import State
 from marq.core.markers import codec
+from marq.core.markers.marker import Restate
 
 TRIM_EVERY_MS = 30_000
 """How often the log is written down again and trimmed."""
@@ -46,6 +47,12 @@ class Batch(Struct, frozen=True, array_like=True):
     skipped: int = 0
     next_lapse_ms: int = 0
     """When something open lapses next, if nothing else happens; 0: nothing is left to."""
+
+    def restatement(self) -> Restate:
+        """What to append before trimming, all of it: more than one record of a log may say."""
+        found = codec.decode(self.restate, most_named=1 << 62)
+        assert isinstance(found, Restate)
+        return found
 
     def events(self) -> list[Event]:
         """All that is to be acted on, oldest first."""

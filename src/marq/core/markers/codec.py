@@ -42,7 +42,7 @@ VERSION = 1
 
 _CLAIM, _PROGRESS, _KEEP_ALIVE, _HOLD, _RESTATE, _TICK, _FORGET = range(1, 8)
 _HEAD_BYTES = 3
-_MAX_NAMED = 1 << 28  # messages named by one record: 32 MB as sets of indexes
+_MAX_NAMED = 3 << 27  # messages named by one record: 48 MB as sets of indexes
 _PARKED_ACTIONS = frozenset(Action) - {Action.EXPIRE}
 _HELD_ACTIONS = _PARKED_ACTIONS - {Action.CANCEL}
 
@@ -59,8 +59,9 @@ def encode(marker: Marker) -> bytes:
     return out.bytes()
 
 
-def decode(data: bytes) -> Marker:
-    """The marker these bytes are; a typed `MarkerError` if they are none."""
+def decode(data: bytes, most_named: int = _MAX_NAMED) -> Marker:
+    """The marker these bytes are; a typed `MarkerError` if they are none, or name more messages
+    than anyone may who writes to a log."""
     if not data or data[0] != MAGIC:
         raise NotAMarker("these bytes are not a marker of marq's")
     if len(data) < _HEAD_BYTES:
@@ -72,7 +73,7 @@ def decode(data: bytes) -> Marker:
     read = _READERS.get(data[2])
     if data[1] != VERSION or read is None:
         raise MalformedMarker(f"no marker has version {data[1]} and kind {data[2]}")
-    reader = Reader(data, _HEAD_BYTES, _MAX_NAMED)
+    reader = Reader(data, _HEAD_BYTES, most_named)
     marker = read(reader)
     reader.end()
     return marker

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from marq.core.markers.wire import LATEST_MS
 from marq.core.messages import header
 from marq.core.messages.header import Headers, Meta
 
@@ -48,11 +49,19 @@ class Stored(Struct, frozen=True, gc=False):
         return meta.message_id or meta.origin or self.address
 
 
+PURGED_AT = "at_ms"
+"""Beside the offsets of a purge: when the latest record it voided was appended. A later one below
+such an offset lies in a topic that was made again."""
+
+
 def is_void(stored: Stored, purged: dict[str, int]) -> bool:
     """Whether a purge of its queue voided it: the record itself, or the one first sent."""
     if not purged:
         return False
-    return _is_below(stored.address, purged) or _is_below(stored.meta().origin, purged)
+    meta, until_ms = stored.meta(), purged.get(PURGED_AT, LATEST_MS)
+    if stored.at_ms <= until_ms and _is_below(stored.address, purged):
+        return True
+    return (meta.sent_ms or stored.at_ms) <= until_ms and _is_below(meta.origin, purged)
 
 
 _DIGITS = 19

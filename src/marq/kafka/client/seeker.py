@@ -46,14 +46,16 @@ class Seeker:
         self._starts: dict[Place, int] = {}
         self._at_end: set[Place] = set()
         """Partitions of which all is read that can be."""
+        self._given_up: dict[Place, str] = {}
+        """Partitions that cannot be read, and why; empty: they are not found."""
 
     def read(self, spans: list[Span], undecided_s: float = 0.0) -> Iterator[Any]:
         """The records of these spans, at most one of a partition, that are there.
 
         Where a transaction is undecided it waits so long for it, then goes without; `reached`
-        tells how far it came.
+        tells how far it came. What may not be read is an error when all else was read.
         """
-        self.reached, self._at_end = {}, set()
+        self.reached, self._at_end, self._given_up = {}, set(), {}
         self._left = {(topic, number): end for topic, number, start, end in spans if start < end}
         if not self._left:
             return
@@ -64,11 +66,14 @@ class Seeker:
             yield from self._until(time.monotonic() + undecided_s)
         finally:
             self._consumer.unassign()
+        for (topic, _), why in self._given_up.items():
+            if why:
+                raise ConfigError(f"the cluster refuses reading {topic!r}: {why}")
 
     @property
     def unread(self) -> list[Place]:
-        """Where the last read has not come to its end."""
-        return list(self._left)
+        """Where the last read has not come to its end, though the log may go on there."""
+        return [*self._left, *self._given_up]
 
     def _find(self, topics: set[str]) -> None:
         """Ask where topics lie: a consumer that is told to read one it does not know takes 790 ms
@@ -106,11 +111,16 @@ class Seeker:
             self._passed(place, message.offset())
         elif error.code() in _OFF_THE_LOG:
             self._go_on(place)
-        elif error.code() in _GONE:  # not found; a broker that is away is waited for
-            self._left.pop(place, None)
-        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:  # waiting changes nothing
-            raise ConfigError(f"the cluster refuses reading {place[0]!r}: {error.str()}")
+        elif error.code() in _GONE:  # a broker that is away is waited for
+            self._give_up(place, "")
+        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            self._give_up(place, error.str())
         return False
+
+    def _give_up(self, place: Place, why: str) -> None:
+        """Waiting changes nothing; the others are read all the same."""
+        if self._left.pop(place, None) is not None:
+            self._given_up[place] = why
 
     def _go_on(self, place: Place) -> None:
         """The log begins behind where the span does: what of it is there is read."""

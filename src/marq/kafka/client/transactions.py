@@ -19,6 +19,8 @@ T = TypeVar("T")
 TIMEOUT_MS = 5_000
 """After so long the broker aborts what a dead tracker left open."""
 _OPEN_S = 20.0
+_TOLD_S = 6.0
+"""By then it is known of every record whether a broker took it."""
 _FLUSH_S = 0.1
 _FENCED = (
     KafkaError._FENCED,
@@ -48,6 +50,14 @@ class Unsure(QueueError):
     """Whether it was written is not known: look at the log again."""
 
 
+class Away(QueueError):
+    """Nobody takes records for these partitions now; nothing was written."""
+
+    def __init__(self, places: set[tuple[str, int]]) -> None:
+        super().__init__(f"no broker takes records for {sorted(places)}")
+        self.places = places
+
+
 class Transactions:
     """One transactional id. Opening it ends, one way or the other, whatever an earlier one began,
     and nothing an earlier one tries afterwards succeeds."""
@@ -73,7 +83,8 @@ class Transactions:
 
     def write(self, records: Sequence[Outgoing]) -> set[int]:
         """Write all these, or none: then it says of which of them a broker refused the batch they
-        were in. There may be more that it did not come to.
+        were in. There may be more that it did not come to. `Away` if the last record, which says
+        what was done, is taken, and others are not.
 
         From the first refusal on it compresses, whatever the user set: what a sender compressed
         was within the topic's limit so, and may be far beyond it otherwise. Not by default, for it
@@ -87,10 +98,14 @@ class Transactions:
 
     def _tried(self, records: Sequence[Outgoing]) -> set[int]:
         refused: set[int] = set()
+        late: set[int] = set()
         self._do(self._producer.begin_transaction)
         for number, record in enumerate(records):
-            self._produce(number, record, refused)
+            self._produce(number, record, refused, late)
         self._flush(refused)
+        if late and not refused and len(records) - 1 not in late:
+            self._reopen({})
+            raise Away({(records[each].topic, records[each].partition) for each in late})
         if not refused:
             self._do(lambda: self._producer.commit_transaction(TIMEOUT_MS / 1_000))
         elif self._compresses:
@@ -110,15 +125,17 @@ class Transactions:
 
     def _flush(self, refused: set[int]) -> None:
         """Wait until all is written, or something refused: then the rest waits in vain."""
-        until = time.monotonic() + TIMEOUT_MS / 1_000
+        until = time.monotonic() + _TOLD_S
         while self._do(lambda: self._producer.flush(_FLUSH_S)) and not refused:
             if time.monotonic() > until:
                 return  # the commit fails and tells
 
-    def _produce(self, number: int, record: Outgoing, refused: set[int]) -> None:
+    def _produce(self, number: int, record: Outgoing, refused: set[int], late: set[int]) -> None:
         def report(error: KafkaError | None, _: Any) -> None:
             if error is not None and error.code() in _NEVER:  # else the commit fails and tells
                 refused.add(number)
+            elif error is not None and error.code() == KafkaError._MSG_TIMED_OUT:
+                late.add(number)
 
         try:
             self._producer.produce(

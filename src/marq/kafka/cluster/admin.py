@@ -145,6 +145,10 @@ class Admin:
         """The high watermark of one partition."""
         return self._offsets.each(topic, (partition,), _LATEST)[0]
 
+    def newest_ms(self, topic: str, partitions: int) -> int:
+        """When the latest record that is there was appended; 0: there is none."""
+        return self._offsets.newest_ms(topic, range(partitions))
+
     def trim(self, ends: dict[tuple[str, int], int]) -> None:
         """Delete the records below these offsets."""
         for error in self.trim_each(ends).values():

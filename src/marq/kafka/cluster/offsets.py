@@ -13,11 +13,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from marq.kafka.client.making import AdminClient
 from marq.kafka.client.refusals import AWAY, LEADERLESS, refusal, unreachable
 
 _METADATA_S = 5.0
+_NEWEST: Any = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
 
 Place = tuple[str, int]
 
@@ -31,7 +33,15 @@ class Offsets:
         self._timeout_s = timeout_s
 
     def each(self, topic: str, numbers: Iterable[int], spec: Any) -> list[int]:
-        """Those of these partitions, all of them; asked again while leaders are being found."""
+        """Those of these partitions, all of them."""
+        return [each.offset for each in self._each(topic, numbers, spec)]
+
+    def newest_ms(self, topic: str, numbers: Iterable[int]) -> int:
+        """When the latest record of these partitions was appended; 0: there is none."""
+        return max(0, *(int(each.timestamp) for each in self._each(topic, numbers, _NEWEST)))
+
+    def _each(self, topic: str, numbers: Iterable[int], spec: Any) -> list[Any]:
+        """What leaders answer, of all; asked again while they are being found."""
         places = [(topic, number) for number in numbers]
         asked = {TopicPartition(*place): spec for place in places}
         until = time.monotonic() + self._timeout_s
@@ -57,27 +67,27 @@ class Offsets:
         found, errors = self._ask(asked)
         moved = {KafkaError.FENCED_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION}
         self._look_for_leaders({t for (t, _), error in errors.items() if error.code() in moved})
-        return found
+        return {place: each.offset for place, each in found.items()}
 
     def _ask(
         self, asked: dict[TopicPartition, Any]
-    ) -> tuple[dict[Place, int], dict[Place, KafkaError]]:
-        found: dict[Place, int] = {}
+    ) -> tuple[dict[Place, Any], dict[Place, KafkaError]]:
+        found: dict[Place, Any] = {}
         errors: dict[Place, KafkaError] = {}
         futures = self._client.list_offsets(asked, request_timeout=self._timeout_s)
         for partition, future in futures.items():
             place = (partition.topic, partition.partition)
             try:
-                offset = future.result(self._timeout_s).offset
+                answer = future.result(self._timeout_s)
             except TimeoutError:
                 raise unreachable(self._servers) from None
             except KafkaException as error:
                 errors[place] = error.args[0]
             else:
-                if offset == OFFSET_INVALID:
+                if answer.offset == OFFSET_INVALID:
                     errors[place] = KafkaError(KafkaError._TIMED_OUT)
                 else:
-                    found[place] = offset
+                    found[place] = answer
         return found, errors
 
     def _look_for_leaders(self, topics: set[str]) -> None:

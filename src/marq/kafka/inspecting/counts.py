@@ -56,7 +56,7 @@ def look(kafka: Kafka, topic: str, states: list[State]) -> Look:
     ever = [Runs() for _ in range(partitions)]
     for state in states:
         for (source_id, number, _, _), runs in state.claimed.items():
-            if source_id == topic_id:
+            if source_id == topic_id and number < partitions:  # whoever claimed beyond them
                 ever[number] = runs.runs
     starts = kafka.admin.starts(topic, partitions)
     committed = kafka.admin.committed(kafka.space.consumer_group(topic), topic, partitions)
@@ -67,7 +67,12 @@ def look(kafka: Kafka, topic: str, states: list[State]) -> Look:
         starts=starts,
         ends=kafka.admin.ends(topic, partitions),
         waiting_from=[max(at) for at in zip(starts, committed, voided, strict=True)],
-        claims=[c for state in states for c in open_claims(state, topic_id)],
+        claims=[
+            claim
+            for state in states
+            for claim in state.claims.values()
+            if claim.source.topic_id == topic_id and claim.source.partition < partitions
+        ],
         ever=ever,
     )
 
@@ -113,8 +118,3 @@ def _unclaimed(kafka: Kafka, seen: Look) -> Iterator[Stored]:
     for message in kafka.reader.read(seen.topic, spans):
         if message.offset() not in seen.ever[message.partition()]:
             yield stored(message)
-
-
-def open_claims(state: State, topic_id: bytes) -> list[OpenClaim]:
-    """The open claims of a topic."""
-    return [claim for claim in state.claims.values() if claim.source.topic_id == topic_id]

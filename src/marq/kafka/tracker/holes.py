@@ -59,9 +59,14 @@ class Holes:
     def _read(self, stretches: dict[Place, _Stretch]) -> None:
         spans = [(*place, each.start, each.end) for place, each in stretches.items()]
         records = {place: Runs() for place in stretches}
-        for message in self._seeker.read(spans):
-            offset = message.offset()
-            records[message.topic(), message.partition()].add(offset, offset + 1)
+        try:
+            for message in self._seeker.read(spans):
+                offset = message.offset()
+                records[message.topic(), message.partition()].add(offset, offset + 1)
+        finally:  # what cannot be read of one keeps nothing from the others
+            self._take(stretches, records)
+
+    def _take(self, stretches: dict[Place, _Stretch], records: dict[Place, Runs]) -> None:
         for place, each in stretches.items():
             # What a transaction that is undecided hides may be a message yet.
             read_to = min(each.end, self._seeker.reached.get(place, each.start))

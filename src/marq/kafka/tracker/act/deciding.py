@@ -19,6 +19,7 @@ from marq.core.fate.act import queue_of
 from marq.core.fate.redelivery import Context, Fate, Outcome
 from marq.core.fold.overdue import Due, Event
 from marq.core.messages.stored import Outgoing, Stored
+from marq.kafka.client.seeker import Place
 from marq.kafka.tracker.act.tools import Tools
 
 log = logging.getLogger("marq.tracker")
@@ -36,6 +37,12 @@ class Decided(Struct, frozen=True):
     def topic(self) -> str:
         """Where something is to be written; empty: nothing is."""
         return self.outcome.record.topic if self.outcome and self.outcome.record else ""
+
+    @property
+    def place(self) -> Place:
+        """The partition that it is to be written to."""
+        record = self.outcome.record if self.outcome else None
+        return (record.topic, record.partition) if record else ("", 0)
 
 
 class Deciding:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from marq.core.fold.overdue import Due, Event
 from marq.core.messages.stored import Stored
-from marq.errors import NotConnected
+from marq.errors import ConfigError, NotConnected, QueueError
 from marq.kafka.client.record import stored
 from marq.kafka.client.seeker import Place, Span
 from marq.kafka.tracker.act.tools import Tools
@@ -27,15 +27,24 @@ class Payloads:
     def __init__(self, tools: Tools, hold_log: Place) -> None:
         self._tools = tools
         self._hold_log = hold_log
-        self._silent: set[Place] = set()
+        self.silent: set[Place] = tools.silent
+        """Partitions for which nobody answers."""
+        self._hiding: set[Place] = set()
+        """Those where the log goes on behind what can be read, or that may not be looked at."""
         self.unread: list[Event] = []
-        """Events whose messages cannot be read now: nobody answers for their partitions."""
+        """Events whose messages cannot be read now."""
 
     def read(self, events: list[Event]) -> Iterator[Found]:
         """All events, in order as far as the size of their messages lets them stay so."""
         for at in range(0, len(events), TRANSACTION):
-            portion = {self._address(event): event for event in events[at : at + TRANSACTION]}
-            yield from self._portions(portion)
+            left = events[at : at + TRANSACTION]
+            while left:
+                portion: dict[Address, Event] = {}
+                for event in left:
+                    portion.setdefault(self._address(event), event)
+                yield from self._portions(portion)
+                # A queue made again has its messages where those of the one before it lay.
+                left = [event for event in left if portion[self._address(event)] is not event]
 
     def _address(self, event: Event) -> Address:
         if isinstance(event, Due):
@@ -57,7 +66,7 @@ class Payloads:
                 seen |= found.keys()
                 found, size = {}, 0
         left = [address for address in wanted if address not in seen | found.keys()]
-        unread = {address for address in left if address[:2] in self._silent}
+        unread = {address for address in left if address[:2] in self.silent | self._hiding}
         self.unread += [wanted[address] for address in unread]
         missing = {address: None for address in left if address not in unread}
         yield self._checked(wanted, {**found, **missing})
@@ -65,7 +74,13 @@ class Payloads:
     def _there(self, wanted: dict[Address, Event]) -> list[Address]:
         """What lies in a topic that is still the one, and in one of its partitions: reading from
         another would be in vain, and waited for."""
-        topics = {topic: self._tools.topic(topic) for topic in {topic for topic, _, _ in wanted}}
+        topics: dict[str, tuple[bytes, int] | None] = {}
+        for topic in {topic for topic, _, _ in wanted}:
+            try:
+                topics[topic] = self._tools.topic(topic)
+            except ConfigError:
+                topics[topic] = None
+                self._hiding.update(address[:2] for address in wanted if address[0] == topic)
         return [
             address
             for address, event in wanted.items()
@@ -86,11 +101,24 @@ class Payloads:
     def _records(self, wanted: list[Address]) -> Iterator[Stored]:
         for spans in _rounds(wanted):
             try:
-                for message in self._tools.seeker.read(spans):
+                # Each that is silent would be waited for again.
+                asked = [span for span in spans if span[:2] not in self.silent]
+                for message in self._tools.seeker.read(asked):
                     yield stored(message)
-            except NotConnected:
+                self._hiding.update(filter(self._goes_on, self._tools.seeker.unread))
+            except (NotConnected, ConfigError):
                 # If it is the cluster that is away, the next write says so.
-                self._silent.update(self._tools.seeker.unread)
+                self.silent.update(self._tools.seeker.unread)
+
+    def _goes_on(self, place: Place) -> bool:
+        """Whether the log has more than could be read. Then nothing is gone: a leader chosen a
+        moment ago does not know yet how much it may show."""
+        try:
+            if self._tools.topic(place[0]) is None:
+                return False
+            return self._tools.end(*place) > self._tools.seeker.reached.get(place, 0)
+        except QueueError:
+            return True
 
 
 def _is_of(event: Event, topic_id: bytes | None) -> bool:

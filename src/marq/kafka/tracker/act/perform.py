@@ -29,7 +29,7 @@ from marq.core.markers import codec
 from marq.core.markers.marker import Marker, Restate
 from marq.core.messages.stored import Outgoing
 from marq.errors import NotConnected, UnknownMarkerVersion
-from marq.kafka.client.transactions import Superseded, Transactions, Unsure
+from marq.kafka.client.transactions import Away, Superseded, Transactions, Unsure
 from marq.kafka.cluster.reader import hold_record
 from marq.kafka.tracker.act import report
 from marq.kafka.tracker.act.deciding import Decided, Deciding
@@ -159,6 +159,7 @@ class Act:
             self._put_off(producer, [d.event for d in decided if not d.outcome], LATER_MS)
             self._settle(producer, [d for d in decided if d.outcome])
         self._put_off(producer, payloads.unread, LATER_MS)
+        self._tools.silence(payloads.silent)  # if it was the cluster, that could not be written
         return tail
 
     def _tail(self) -> list[Record] | None:
@@ -175,7 +176,15 @@ class Act:
 
     def _settle(self, producer: Transactions, decided: list[Decided]) -> None:
         """Write what becomes of these and end them; what no broker takes holds nobody up."""
-        refused = self._write(producer, decided)
+        silent = self._tools.silent
+        self._put_off(producer, [d.event for d in decided if d.place in silent], LATER_MS)
+        decided = [d for d in decided if d.place not in silent]
+        try:
+            refused = self._write(producer, decided)
+        except Away as error:
+            log.warning("put off what goes there: %s", error)
+            self._tools.silence(error.places)
+            return self._settle(producer, decided)
         if not refused:
             self._count(decided)
         elif len(decided) == 1:
@@ -187,15 +196,24 @@ class Act:
     def _settle_smaller(self, producer: Transactions, decided: Decided) -> None:
         """Bury what no broker takes; what not even so, put off."""
         smaller = self._deciding.smaller(decided)
-        if self._write(producer, [smaller]):
+        if self._is_refused(producer, smaller):
             log.warning(
-                "put off, for no broker takes it in %r: too large, or denied: %s",
+                "put off, for no broker takes it in %r: too large, denied, or none is there: %s",
                 smaller.topic,
                 smaller.event,
             )
             self._put_off(producer, [smaller.event], LATER_MS)
         else:
             self._count([smaller])
+
+    def _is_refused(self, producer: Transactions, decided: Decided) -> bool:
+        if decided.place in self._tools.silent:
+            return True
+        try:
+            return bool(self._write(producer, [decided]))
+        except Away as error:
+            self._tools.silence(error.places)
+            return True
 
     def _count(self, decided: list[Decided]) -> None:
         self._report.settled(
@@ -230,17 +248,27 @@ class Act:
         """Write down what trimming would lose; only then may it happen."""
         if not self._batch.restate:
             return
-        clocks, end = self._batch.clocks, self._batch.end
-        restate = codec.decode(self._batch.restate)
-        assert isinstance(restate, Restate)
-        known = State(end, clocks.clock_ms, clocks.lease_clock_ms, clocks.grace_ms)
-        said = parting(caught_up(restate, known, tail), self._gone)
-        if all([self._say(producer, marker) for marker in said]):
+        if self._is_said(producer, tail):
             self._report.trim_to = self._batch.trim_to
         else:
-            log.warning("no broker takes what must be written before %r is trimmed", self._topic)
+            log.warning("what must be in %r before it is trimmed cannot be written", self._topic)
             # It says nothing, but that this was tried: the fold asks for it again in a while.
-            producer.write([self._marker(Restate(end))])
+            producer.write([self._marker(Restate(self._batch.end))])
+
+    def _is_said(self, producer: Transactions, tail: list[Record]) -> bool:
+        """Whether all that must be said was written; what keeps a log from being trimmed is no
+        reason for time to stand still."""
+        clocks, end = self._batch.clocks, self._batch.end
+        known = State(end, clocks.clock_ms, clocks.lease_clock_ms, clocks.grace_ms)
+        try:
+            said = parting(caught_up(self._batch.restatement(), known, tail), self._gone)
+            return all([self._say(producer, marker) for marker in said])
+        except (*_NO_EVENT_S, Unsure):
+            raise
+        except Exception as error:
+            log.warning("not worked out: what is to be written down", exc_info=error)
+            self._report.failed += 1
+            return False
 
     def _say(self, producer: Transactions, marker: Marker) -> bool:
         """Whether all of it was written, in records as small as it takes."""

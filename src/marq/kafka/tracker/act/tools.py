@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from marq.core import names
 from marq.core.names import Space
+from marq.errors import NotConnected
 from marq.kafka.client import config
-from marq.kafka.client.seeker import Seeker
+from marq.kafka.client.seeker import Place, Seeker
 from marq.kafka.client.transactions import Transactions
 from marq.kafka.cluster.admin import Admin
 
 _TIMEOUT_S = 10.0
 _THERE_S = 60.0
+_SILENT_S = 60.0
 
 
 class Tools:
@@ -26,6 +29,7 @@ class Tools:
         self._delayed_partitions = 0
         self._there: dict[str, float] = {}
         """Topics that are there, and until when that is believed."""
+        self._silent: dict[Place, float] = {}
 
     def open(self, topic: str, partition: int) -> Transactions:
         """The partition's producer, anew: every earlier one is fenced."""
@@ -45,10 +49,27 @@ class Tools:
         """Those of these topics that are not there; what was there is asked for once a minute."""
         now = time.monotonic()
         asked = {topic for topic in topics if self._there.get(topic, now) <= now}
-        found = self._admin.describe_all(filter(names.is_topic, asked))
-        there = {topic for topic, about in found.items() if about}
+        found = self._admin.describe_each(filter(names.is_topic, asked))
+        there = set()
+        for topic, about in found.items():
+            if isinstance(about, NotConnected):
+                raise about
+            if about:  # or nobody may look: what is written to it tells
+                there.add(topic)
         self._there.update(dict.fromkeys(there, now + _THERE_S))
         return asked - there
+
+    def silence(self, places: Iterable[Place]) -> None:
+        """Nobody answers for these partitions: acts go without for a while, for each would wait
+        for them again, and so would everyone else's messages."""
+        self._silent.update(dict.fromkeys(places, time.monotonic() + _SILENT_S))
+
+    @property
+    def silent(self) -> set[Place]:
+        """Partitions that are not asked for now."""
+        now = time.monotonic()
+        self._silent = {place: until for place, until in self._silent.items() if now < until}
+        return set(self._silent)
 
     @property
     def delayed_partitions(self) -> int:
