@@ -448,6 +448,16 @@ def test_after_a_restatement_that_no_broker_takes_the_next_one_waits(
     assert scene.source[:4] not in scene.state().claimed
 
 
+def test_a_restatement_that_cannot_be_worked_out_is_no_reason_for_time_to_stand_still(
+    scene: Scene,
+) -> None:
+    made = replace(scene.lapsed(), restate=b"no marker")
+
+    report = scene.act(replace(made, trim_to=made.end))
+
+    assert (report.failed, report.trim_to) == (1, 0)
+
+
 def test_a_log_that_takes_no_record_at_all_is_an_error(
     scene: Scene, kafka: embedded.Runtime
 ) -> None:
