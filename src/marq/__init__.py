@@ -2,7 +2,6 @@
 
 from marq.broker import Broker, connect
 from marq.core.messages.header import Past
-from marq.dead_letters import DeadLetters
 from marq.errors import (
     AlreadySettled,
     ConfigError,
@@ -18,10 +17,10 @@ from marq.errors import (
 from marq.group import Group, GroupInfo, MemberInfo
 from marq.groups.output import Output
 from marq.message import DeadLetter, Delivery, Sent, Stats
-from marq.queue import Queue
+from marq.queue import DeadLetters, Queue
 from marq.receipt import Receipt
 from marq.settings import Settings
-from marq.worker import Worker
+from marq.work.worker import Worker
 
 __all__ = [  # noqa: RUF022 - grouped: it reads as a table of contents
     # Connect

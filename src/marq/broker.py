@@ -18,11 +18,11 @@ from marq.core import names
 from marq.core.catalog import definitions, options
 from marq.errors import ConfigError
 from marq.group import Group, delete_groups, groups, open_group
+from marq.memory.backend import Memory
+from marq.memory.clock import Clock
 from marq.queue import Queue
 from marq.settings import Settings
-from marq.testing.clock import Clock
-from marq.testing.memory import Memory
-from marq.worker import Worker
+from marq.work.worker import Worker
 
 T = TypeVar("T")
 log = logging.getLogger("marq")
@@ -133,6 +133,9 @@ class Broker:
     def worker(self, *queues: Queue[Any]) -> Worker:
         """A worker for these queues, to be entered: it works in the background meanwhile."""
         self._refuse_if_closed()
+        for queue in queues:
+            if not isinstance(queue, Queue):
+                raise ConfigError(f"a worker runs queues, made by broker.queue(...), not {queue!r}")
         worker = Worker(self.backend, list(queues), self._settings.drain_timeout / 1_000)
         self._workers.append(worker)
         return worker

@@ -3,33 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
+from typing import Any, Generic, Protocol, TypeVar, Unpack
 
 from msgspec.structs import replace
 
+from marq import dead_letters
 from marq.backend import Backend, Handing, Inbox
+from marq.core import names
 from marq.core.catalog import options as queue_options
 from marq.core.catalog.definitions import Catalog, QueueDefinition
 from marq.core.duration import Duration, milliseconds
 from marq.core.messages import sending
 from marq.core.messages.sending import SendOptions
+from marq.core.messages.stored import Stored
+from marq.dead_letters import Progress, Stop, Where
 from marq.errors import ConfigError, QueueError
-from marq.handler import Handler
-from marq.message import Delivery, Sent, Stats
+from marq.message import DeadLetter, Delivery, Sent, Stats
 from marq.receipt import Receipt
-
-if TYPE_CHECKING:
-    from marq.broker import Broker
-    from marq.dead_letters import DeadLetters
+from marq.work.handler import Handler
+from marq.work.worker import Worker
 
 MAX_DELAY_MS = 30 * 86_400_000
 _ASYNC_WAIT_S = 0.5
+_ALL = 1 << 40
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+
+
+class Owner(Protocol):
+    """What made a queue and runs its handler: the broker."""
+
+    def run(self, *queues: Queue[Any], until_idle: bool = False) -> None: ...
+
+    def worker(self, *queues: Queue[Any]) -> Worker: ...
 
 
 class Queue(Generic[T]):
@@ -43,7 +53,7 @@ class Queue(Generic[T]):
         """What payloads are decoded to; None: as their content type says."""
         self.handling: Handler | None = None
         """What `handler` registered."""
-        self.broker: Broker | None = None
+        self.broker: Owner | None = None
         """The broker that made it: the one that runs its handler."""
         self._backend = backend
         self._max_delay_ms = max_delay_ms
@@ -194,12 +204,71 @@ class Queue(Generic[T]):
     @property
     def dead_letters(self) -> DeadLetters:
         """The queue's dead letters, a queue too."""
-        from marq.dead_letters import DeadLetters  # it is a Queue itself
-
         if self._dead_letters is None:
             self._dead_letters = DeadLetters(self._backend, self.name)
             self._dead_letters.broker = self.broker
         return self._dead_letters
+
+
+class DeadLetters(Queue[Any]):
+    """A queue of what could not be delivered. Its messages have no attempts to run out of."""
+
+    def __init__(self, backend: Backend, queue: str) -> None:
+        super().__init__(backend, names.dead_letters(queue))
+
+    def list(self, limit: int = 100, where: Where | None = None) -> list[DeadLetter]:
+        """The oldest dead letters, those `where` is true of; nothing changes."""
+        return [DeadLetter(stored) for stored in self._chosen(dead_letters.checked(limit), where)]
+
+    def redrive(
+        self,
+        limit: int | None = None,
+        rate: float | None = None,
+        where: Where | None = None,
+        *,
+        progress: Progress | None = None,
+        stop: Stop | None = None,
+    ) -> int:
+        """Send dead letters to whoever had them again, oldest first: attempts from 1, history kept.
+
+        At most `limit` of them, at most `rate` a second, those `where` is true of. Returns how
+        many. One that dies again meanwhile is not sent twice, nor one that someone else redrives.
+        `progress` is told how many are done so far; once `stop` is set it returns after those in
+        hand.
+        """
+        if rate is not None and not (isinstance(rate, int | float) and rate > 0):
+            raise ConfigError(f"rate must be above 0 messages a second, not {rate!r}")
+        found = dead_letters.chunks(self._chosen(limit, where, stop), rate)
+        redriven = self._backend.redrive(dead_letters.paced(found, rate, stop))
+        return dead_letters.counted(redriven, progress)
+
+    def discard(
+        self,
+        limit: int | None = None,
+        where: Where | None = None,
+        *,
+        progress: Progress | None = None,
+        stop: Stop | None = None,
+    ) -> int:
+        """Remove dead letters for good, oldest first; returns how many. `progress` and `stop` as
+        for redrive."""
+        found = dead_letters.chunks(self._chosen(limit, where, stop))
+        return dead_letters.counted(self._backend.discard(found), progress)
+
+    def purge(self) -> None:
+        """Discard them all."""
+        self.discard()
+
+    def _alter(self, **fields: Any) -> None:
+        raise ConfigError("dead letters have no options and are never paused: they only wait")
+
+    def _chosen(
+        self, limit: int | None, where: Where | None, stop: Stop | None = None
+    ) -> Iterator[Stored]:
+        dead_letters.refuse_unless_callable(where)
+        left = None if limit is None else dead_letters.checked(limit)
+        letters = self._backend.peek(self.name, _ALL if where or left is None else left)
+        return dead_letters.chosen(iter(letters), left, where, stop)
 
 
 def _all(receipts: list[Receipt[Sent]]) -> list[Sent]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from marq.gate import Gate
+from marq.work.gate import Gate
 
 
 def never() -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 import marq
 from marq.errors import ConfigError
-from marq.handler import Handler
+from marq.work.handler import Handler
 
 if TYPE_CHECKING:
     from nowhere import Unknown  # type: ignore[import-not-found]

@@ -10,7 +10,8 @@ import pytest
 
 import marq
 from marq import testing
-from marq.testing.clock import Clock
+from marq.memory.backend import Memory
+from marq.memory.clock import Clock
 
 
 @pytest.fixture
@@ -188,7 +189,7 @@ def test_a_message_s_payload_is_let_go_when_it_has_ended(
     marq_broker: marq.Broker, orders: marq.Queue[bytes]
 ) -> None:
     backend = marq_broker.backend
-    assert isinstance(backend, testing.memory.Memory)
+    assert isinstance(backend, Memory)
     orders.send_many([b"x"] * 50)
     orders.send_many([b"x"] * 50, delay="1m")
     marq_broker.clock.advance("1m")
@@ -197,5 +198,5 @@ def test_a_message_s_payload_is_let_go_when_it_has_ended(
         delivery.ack()
 
     topics = ("orders", "marq.markers", "marq.delayed")
-    assert [len(backend.log.create(topic, 1)) for topic in topics] == [0, 0, 0]
-    assert not backend.tracker.markers.claims
+    assert [len(backend.shared.log.create(topic, 1)) for topic in topics] == [0, 0, 0]
+    assert not backend.shared.tracker.markers.claims

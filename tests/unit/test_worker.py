@@ -15,8 +15,8 @@ import pytest
 import marq
 from marq import testing
 from marq.backend import Handing, Inbox
-from marq.job import Job
-from marq.runner import Runner
+from marq.work.job import Job
+from marq.work.runner import Runner
 
 
 def test_until_idle_everything_that_is_ready_is_handled(marq_broker: marq.Broker) -> None:

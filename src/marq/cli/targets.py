@@ -31,7 +31,7 @@ def owner(queues: Queues) -> marq.Broker:
             "or start a worker for each"
         )
     [broker] = brokers.values()
-    if broker is None:
+    if not isinstance(broker, marq.Broker):
         raise ConfigError("a worker runs queues made by broker.queue(...)")
     return broker
 

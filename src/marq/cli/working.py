@@ -13,7 +13,7 @@ import typer
 from marq import threads
 from marq.cli import logs, targets
 from marq.errors import ConfigError, QueueError
-from marq.testing.memory import Memory
+from marq.memory.backend import Memory
 
 
 def work(wanted: list[str], started: Callable[[], None]) -> None:

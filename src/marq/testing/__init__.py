@@ -12,14 +12,10 @@ Without pytest: `marq.connect("memory://")`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from marq.broker import Broker
 from marq.errors import ConfigError
-from marq.testing.clock import Clock
-from marq.testing.memory import Memory
-
-if TYPE_CHECKING:
-    from marq.broker import Broker
+from marq.memory.backend import Memory
+from marq.memory.clock import Clock
 
 __all__ = ["Clock", "crash_workers"]
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from marq.broker import Broker
+from marq.broker import Broker, connect
 
 
 @pytest.fixture
 def marq_broker() -> Iterator[Broker]:
     """A memory broker of its own; `marq_broker.clock.advance("30s")` lets time go by."""
-    # Imported here: pytest loads the plugin wherever marq is installed, also where it is not used.
-    from marq.broker import connect
-
     with connect("memory://") as broker:
         yield broker

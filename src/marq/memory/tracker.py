@@ -20,7 +20,7 @@ from marq.core.markers import codec
 from marq.core.markers.marker import Action, ClaimId, KeepAlive, Marker, Parked, Part, Tick
 from marq.core.messages import header
 from marq.core.messages.stored import Outgoing, Stored
-from marq.testing.log import Log
+from marq.memory.log import Log
 
 
 class Tracker:

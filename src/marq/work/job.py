@@ -10,8 +10,8 @@ from operator import methodcaller
 from typing import Any
 
 from marq.errors import PayloadError, QueueError
-from marq.handler import Handler
 from marq.message import Delivery
+from marq.work.handler import Handler
 
 log = logging.getLogger("marq.worker")
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from marq.core.fate import settling
 from marq.core.markers.marker import Action, Held, Hold, Part
 from marq.core.messages.stored import Stored
 from marq.errors import LeaseLost
+from marq.memory.reader import Reader, Ticket
+from marq.memory.shared import Shared
 from marq.message import UNDECODED, Ack, Delivery, GiveBack, Reject, Retry, Verdict, moment
 from marq.receipt import Answered, Receipt
-from marq.testing.group import Group, Ticket
-
-if TYPE_CHECKING:
-    from marq.testing.memory import Memory
 
 T = TypeVar("T")
 
@@ -22,11 +20,11 @@ T = TypeVar("T")
 class MemoryDelivery(Delivery[T]):
     """A ticket that was handed out."""
 
-    __slots__ = ("_deadline_ms", "_decoded", "_group", "_memory", "_settled", "_ticket", "_wanted")
+    __slots__ = ("_deadline_ms", "_decoded", "_reader", "_settled", "_shared", "_ticket", "_wanted")
 
-    def __init__(self, memory: Memory, group: Group, ticket: Ticket, wanted: Any) -> None:
-        self._memory = memory
-        self._group = group
+    def __init__(self, shared: Shared, reader: Reader, ticket: Ticket, wanted: Any) -> None:
+        self._shared = shared
+        self._reader = reader
         self._ticket = ticket
         self._wanted = wanted
         self._decoded: Any = UNDECODED
@@ -35,7 +33,7 @@ class MemoryDelivery(Delivery[T]):
 
     @property
     def queue(self) -> str:
-        return self._group.queue
+        return self._reader.queue
 
     @property
     def _stored(self) -> Stored:
@@ -61,56 +59,56 @@ class MemoryDelivery(Delivery[T]):
 
     def _settle(self, verdict: Verdict) -> Receipt[None]:
         self._refuse_if_settled()
-        with self._memory.caught_up():
+        with self._shared.caught_up():
             self._refuse_if_lost()
             match verdict:
                 case Ack():
-                    self._group.end(self._ticket)
+                    self._reader.end(self._ticket)
                 case Retry():
                     self._hold(self._retried(verdict))
                 case Reject(reason=reason):
                     self._hold(settling.rejected(self._ticket.claim, self._ticket.bit, reason))
                 case GiveBack():
-                    self._group.give_back(self._ticket)
+                    self._reader.give_back(self._ticket)
             self._settled = True
         return Answered(None)
 
     def let_go(self) -> None:
-        with self._memory.caught_up():
+        with self._shared.caught_up():
             part = self._part()
             if not self._settled and part is not None:
-                left_ms = part.deadline_ms - self._memory.log.now_ms
+                left_ms = part.deadline_ms - self._shared.log.now_ms
                 claim, bit = self._ticket.claim, self._ticket.bit
                 self._hold(Held(claim, bit, Action.REDELIVER, max(0, left_ms), reason="let go"))
             self._settled = True
 
     def _extend(self, duration_ms: int) -> Receipt[None]:
-        with self._memory.caught_up():
+        with self._shared.caught_up():
             self._refuse_if_lost()
             self._hold(settling.extended(self._ticket.claim, self._ticket.bit, duration_ms))
         return Answered(None)
 
     def _retried(self, retry: Retry) -> Held:
-        definition = self._memory.definition(self._group.queue)
+        definition = self._shared.definition(self._reader.queue)
         attempt, after_ms = self._ticket.attempt, retry.after_ms
         if after_ms is None:
-            after_ms = settling.backoff(attempt, definition, self._memory.random.random())
+            after_ms = settling.backoff(attempt, definition, self._shared.random.random())
         return settling.retried(
             self._ticket.claim, self._ticket.bit, attempt, after_ms, retry.reason, definition
         )
 
     def _hold(self, held: Held) -> None:
-        self._memory.tracker.write(Hold((held,)))
+        self._shared.tracker.write(Hold((held,)))
 
     def _part(self) -> Part | None:
         """The open entry; None if it has ended."""
-        claim = self._memory.tracker.markers.claims.get(self._ticket.claim)
+        claim = self._shared.tracker.markers.claims.get(self._ticket.claim)
         bit = self._ticket.bit
         return next((p for p in claim.parts if p.indexes & bit), None) if claim else None
 
     def _refuse_if_lost(self) -> None:
         part = self._part()
-        if part is None or self._memory.tracker.markers.lapsed(part):
+        if part is None or self._shared.tracker.markers.lapsed(part):
             raise LeaseLost(
                 f"the lease on message {self.message_id} is over: it may be delivered again",
                 message_id=self.message_id,

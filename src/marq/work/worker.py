@@ -6,26 +6,38 @@ import logging
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from marq import forks
-from marq.backend import Backend
+from marq.backend import Backend, Inbox
 from marq.errors import ConfigError
-from marq.gate import Gate
-from marq.queue import Queue
-from marq.runner import Runner
 from marq.stopping import Stopping
+from marq.work.gate import Gate
+from marq.work.handler import Handler
+from marq.work.runner import Runner
 
 log = logging.getLogger("marq.worker")
 
 _LOOK_S = 0.02
 
 
+class Handled(Protocol):
+    """A queue, as far as a worker needs it."""
+
+    name: str
+    handling: Handler | None
+
+    def inbox(self) -> Inbox: ...
+
+    def close(self) -> None: ...
+
+
 class Worker:
     """Runs handlers in the background from `start` (or entering) to `stop` (or leaving)."""
 
-    def __init__(self, backend: Backend, queues: list[Queue[Any]], drain_s: float) -> None:
+    def __init__(self, backend: Backend, queues: Sequence[Handled], drain_s: float) -> None:
         if not queues:
             raise ConfigError("a worker needs at least one queue")
         self._backend = backend
@@ -116,9 +128,7 @@ class Worker:
         self.stop()
 
 
-def _runner(backend: Backend, queue: Queue[Any], gate: Gate) -> Runner:
-    if not isinstance(queue, Queue):
-        raise ConfigError(f"a worker runs queues, made by broker.queue(...), not {queue!r}")
+def _runner(backend: Backend, queue: Handled, gate: Gate) -> Runner:
     if queue.handling is None:
         raise ConfigError(
             f"queue {queue.name!r} has no handler: put @<the queue>.handler() on a function"

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from marq import threads
-from marq.job import Job
+from marq.work.job import Job
 
 _CLOSE_S = 5
 

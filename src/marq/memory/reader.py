@@ -22,8 +22,8 @@ from marq.core.markers.marker import (
     Step,
 )
 from marq.core.messages.stored import Stored, is_void
-from marq.testing.log import Topic
-from marq.testing.tracker import Tracker
+from marq.memory.log import Topic
+from marq.memory.tracker import Tracker
 
 PUMP_LEASE_MS = 11_000
 """Session timeout + 5 s: how long prefetched messages outlive their worker."""
@@ -48,7 +48,7 @@ class Ticket(NamedTuple):
         return self.stored.meta().suspect
 
 
-class Group:
+class Reader:
     """Everything the consumers of one queue share."""
 
     def __init__(self, queue: str, topic: Topic, tracker: Tracker, sequence: count[int]) -> None:

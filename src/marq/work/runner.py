@@ -13,10 +13,10 @@ from marq import threads
 from marq.backend import Backend, Handing, Inbox
 from marq.core.duration import text
 from marq.errors import QueueError
-from marq.gate import Gate
-from marq.handler import Handler
-from marq.job import Deliveries, Job, give_back, settle
-from marq.loop import Loop
+from marq.work.gate import Gate
+from marq.work.handler import Handler
+from marq.work.job import Deliveries, Job, give_back, settle
+from marq.work.loop import Loop
 
 log = logging.getLogger("marq.worker")
 
