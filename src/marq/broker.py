@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 from urllib.parse import unquote
 
 from marq import forks, lifetime
@@ -16,12 +16,14 @@ from marq import settings as settings_module
 from marq.backend import Backend
 from marq.core import names
 from marq.core.catalog import definitions, options
+from marq.core.catalog.options import QueueOptions
 from marq.errors import ConfigError
 from marq.group import Group, delete_groups, groups, open_group
+from marq.groups.options import GroupOptions
 from marq.memory.backend import Memory
 from marq.memory.clock import Clock
 from marq.queue import Queue
-from marq.settings import Settings
+from marq.settings import ConnectOptions, Settings
 from marq.work.worker import Worker
 
 T = TypeVar("T")
@@ -49,16 +51,17 @@ class Broker:
         self._workers, self._groups = [], []
 
     @overload
-    def queue(self, name: str, *, type: type[T], **options: Any) -> Queue[T]: ...
+    def queue(self, name: str, *, type: type[T], **wanted: Unpack[QueueOptions]) -> Queue[T]: ...
 
     @overload
-    def queue(self, name: str, *, type: None = None, **options: Any) -> Queue[Any]: ...
+    def queue(
+        self, name: str, *, type: None = None, **wanted: Unpack[QueueOptions]
+    ) -> Queue[Any]: ...
 
-    def queue(self, name: str, *, type: Any = None, **wanted: Any) -> Queue[Any]:
+    def queue(self, name: str, *, type: Any = None, **wanted: Unpack[QueueOptions]) -> Queue[Any]:
         """The queue of this name, created if there is none.
 
-        The options: lease, max_attempts, backoff, dead_letter, ttl, priorities, partitions, lane,
-        retention. Those given must be the queue's; `type` is what payloads are decoded to.
+        Options that are given must be the queue's; `type` is what payloads are decoded to.
         """
         self._refuse_if_closed()
         name = names.queue_name(name)
@@ -107,12 +110,10 @@ class Broker:
             known = self.backend.catalog()
         self._queues.pop(name, None)
 
-    def group(self, queue: str, name: str, **wanted: Any) -> Group:
+    def group(self, queue: str, name: str, **wanted: Unpack[GroupOptions]) -> Group:
         """The ordered group of this name, created if there is none.
 
-        The options: max_members, members or mappings, kind, partitioning_filters,
-        max_buffered_msgs, max_buffered_bytes, allocation, ack_wait, max_ack_pending, pending_per,
-        max_deliver, lease, router. Those given must be the group's.
+        It takes max_members to create one. Options that are given must be the group's.
         """
         self._refuse_if_closed()
         group = open_group(self.backend, queue, name, wanted)
@@ -176,7 +177,7 @@ class Broker:
             raise ConfigError("the broker is closed: connect again")
 
 
-def connect(url: str | None = None, **settings: Any) -> Broker:
+def connect(url: str | None = None, **settings: Unpack[ConnectOptions]) -> Broker:
     """A broker at this URL: `kafka://host:port,...`, `embedded://[/dir]` or `memory://[name]`.
 
     Without a URL it is the setting `url` (MARQ_URL, marq.toml), else `embedded://`.

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from msgspec.structs import asdict
 
 from marq.backend import Backend
 from marq.core.messages import sending
+from marq.core.messages.sending import SendOptions
 from marq.errors import ConfigError
 from marq.groups import config as rules
 from marq.groups import keys
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames, group_names
-from marq.groups.options import config_fields, mappings_of
+from marq.groups.options import GroupOptions, config_fields, mappings_of
 from marq.message import Sent
 from marq.receipt import Receipt
 
@@ -115,9 +116,9 @@ class Group:
         self.instances.append(instance)
         return instance
 
-    def send(self, payload: Any, **options: Any) -> Receipt[Sent]:
+    def send(self, payload: Any, **options: Unpack[SendOptions]) -> Receipt[Sent]:
         """Send to the partition of the queue that the key belongs to, for a static group."""
-        message = sending.message(payload, options)  # type: ignore[arg-type]
+        message = sending.message(payload, options)
         return self._service.send(self._names, message, self.partition_of(message.key or b""))
 
     def partition_of(self, key: str | bytes) -> int:
@@ -211,7 +212,7 @@ class Group:
         self._service.close_router(self._names)
 
 
-def open_group(backend: Backend, queue: str, name: str, options: dict[str, Any]) -> Group:
+def open_group(backend: Backend, queue: str, name: str, options: GroupOptions) -> Group:
     """The group of this name, created if there is none; options given must be the group's."""
     names = group_names(queue, name, backend.space)
     fields = config_fields(options)

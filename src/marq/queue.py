@@ -15,6 +15,7 @@ from marq.backend import Backend, Handing, Inbox
 from marq.core import names
 from marq.core.catalog import options as queue_options
 from marq.core.catalog.definitions import Catalog, QueueDefinition
+from marq.core.catalog.options import QueueChanges
 from marq.core.duration import Duration, milliseconds
 from marq.core.messages import sending
 from marq.core.messages.sending import SendOptions
@@ -170,7 +171,7 @@ class Queue(Generic[T]):
             raise ConfigError(f"there is no queue {self.name!r}: it was deleted")
         return found
 
-    def update(self, **changes: Any) -> None:
+    def update(self, **changes: Unpack[QueueChanges]) -> None:
         """Change options for deliveries from now on."""
         if fixed := sorted(queue_options.FIXED & changes.keys()):
             raise ConfigError(f"{fixed[0]} cannot change once the queue exists")

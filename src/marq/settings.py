@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import (
@@ -20,7 +20,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from marq.core.duration import milliseconds
+from marq.core.duration import Duration, milliseconds
 from marq.errors import ConfigError
 
 FILE = Path("marq.toml")
@@ -37,6 +37,17 @@ def _duration_ms(value: Any) -> int:
         return milliseconds(value, "it")
     except ConfigError as error:
         raise ValueError(str(error)) from None
+
+
+class ConnectOptions(TypedDict, total=False):
+    """The settings as arguments of `marq.connect`, beside its URL."""
+
+    connect_timeout: Duration
+    drain_timeout: Duration
+    max_delay: Duration
+    namespace: str
+    cache_dir: str | Path | None
+    kafka: Mapping[str, Any]
 
 
 DurationMs = Annotated[int, BeforeValidator(_duration_ms)]

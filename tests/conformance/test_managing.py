@@ -114,7 +114,7 @@ def test_what_cannot_change_is_refused(world: World, option: str) -> None:
     orders = world.queue()
 
     with pytest.raises(marq.ConfigError, match=f"{option} cannot change"):
-        orders.update(**{option: 2})
+        orders.update(**{option: 2})  # type: ignore[arg-type]
 
 
 def test_a_paused_queue_hands_nothing_out_until_it_is_resumed(world: World) -> None:

@@ -681,7 +681,7 @@ def test_what_cannot_be_is_refused(broker: marq.Broker, new_queue: NewQueue) -> 
     with pytest.raises(marq.ConfigError, match="explicit"):
         group.consume("m1", print, ack="return")
     with pytest.raises(marq.ConfigError, match="a group has no option"):
-        broker.group(queue.name, "g", max_member=1)
+        broker.group(queue.name, "g", max_member=1)  # type: ignore[call-arg]
     with pytest.raises(marq.ConfigError, match="is mapped twice"):
         group.map({"a": [0, 1, 2, 3], "b": [3]})
 

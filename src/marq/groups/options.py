@@ -4,14 +4,43 @@ from __future__ import annotations
 
 from collections import abc
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal, Required, TypedDict
 
 from marq.core.duration import Duration, milliseconds
 from marq.errors import ConfigError
 from marq.groups.config import Filter, Mapping
 
 
-def config_fields(options: dict[str, Any]) -> dict[str, Any]:
+class PartitioningFilter(TypedDict, total=False):
+    """Which messages of a queue a group takes, and what of their subject is the key."""
+
+    filter: Required[str]
+    partitioning_wildcards: Iterable[int]
+
+
+class GroupOptions(TypedDict, total=False):
+    """All options of an ordered group."""
+
+    max_members: int
+    """How many members there can be, and partitions there are; needed to create one."""
+    members: Iterable[str]
+    """Who shares the partitions."""
+    mappings: abc.Mapping[str, Iterable[int]]
+    """Or outright: which partitions each member has."""
+    kind: Literal["elastic", "static"]
+    partitioning_filters: Iterable[PartitioningFilter]
+    max_buffered_msgs: int
+    max_buffered_bytes: int
+    allocation: Literal["even", "sticky"]
+    ack_wait: Duration
+    max_ack_pending: int
+    pending_per: Literal["member", "partition"]
+    max_deliver: int
+    lease: Duration
+    router: Literal["members", "spark"]
+
+
+def config_fields(options: abc.Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a config these options ask for."""
     fields: dict[str, Any] = {}
     for option, value in options.items():

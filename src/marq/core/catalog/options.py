@@ -2,19 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from marq.core.catalog.definitions import QueueDefinition
-from marq.core.duration import milliseconds
+from marq.core.duration import Duration, milliseconds
 from marq.errors import ConfigError
 
 MIN_LEASE_MS = 100
 MAX_PARTITIONS = 10_000
 
 
-def definition_fields(options: dict[str, Any]) -> dict[str, Any]:
+class QueueChanges(TypedDict, total=False):
+    """Options that can change while the queue exists."""
+
+    lease: Duration
+    """How long a delivery may take before the message goes to someone else; 30 seconds."""
+    max_attempts: int
+    """How often a message is tried before it becomes a dead letter; 5."""
+    backoff: tuple[Duration, Duration]
+    """The wait after the first failed attempt, and the longest one; 1 second, 5 minutes."""
+    dead_letter: bool
+    """False: what would become a dead letter is dropped."""
+    ttl: Duration | None
+    """After this long a message nobody has taken is no longer delivered; None: never."""
+    retention: Duration
+    """How long acked messages are kept; not at all."""
+
+
+class QueueOptions(QueueChanges, total=False):
+    """All options of a queue."""
+
+    partitions: int
+    """How many parts the queue has; 4."""
+    priorities: Literal[1]
+    """Not available yet."""
+    lane: Literal[False]
+    """Not available yet."""
+
+
+def definition_fields(options: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a definition these options ask for; `ConfigError` says which is wrong."""
     fields: dict[str, Any] = {}
     for name, value in options.items():
@@ -100,5 +128,5 @@ _CHECKS: dict[str, tuple[str, Callable[[str, Any], Any]]] = {
     "retention": ("retention_ms", lambda name, value: milliseconds(value, name)),
 }
 
-FIXED = frozenset({"partitions", "lane", "priorities"})
+FIXED = QueueOptions.__annotations__.keys() - QueueChanges.__annotations__.keys()
 """Options that cannot change once the queue exists."""
