@@ -7,7 +7,7 @@ PACKAGES := $(VENV)/.packages
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-parts test-e2e test-tracked lint bench lock clean check soak cluster
+.PHONY: help demo test jars test-parts test-e2e test-tracked lint bench lock clean check soak cluster
 
 help:
 	@echo "make demo   set up and show marq live (in memory, then a real Kafka broker)"
@@ -50,8 +50,12 @@ lint: $(READY)
 # Two of them are told at their ends: nobody could read three at once.
 TOLD = told=$$(mktemp); $(BIN)/pytest $(1) > $$told 2>&1; code=$$?; cat $$told; rm $$told; exit $$code
 
-test: lint
+test: lint jars
 	@$(MAKE) --no-print-directory --jobs 3 test-parts test-e2e test-tracked
+
+# Before the tests, which have a time limit each; a no-op once they are there.
+jars: $(READY)
+	@$(BIN)/python -c 'from marq.embedded import jars; [jars.resolve(name) for name in ("kafka", "spark")]'
 
 test-parts: $(READY)
 	@$(BIN)/pytest -m "not tracked" --ignore tests/e2e

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,12 @@ import pytest
 
 from marq import embedded
 from tests.tracker_process import TrackerProcess
+
+
+def pytest_configure() -> None:
+    """Interrupt as in a terminal: a shell starts what runs in the background with SIGINT ignored,
+    and every process started by a test would inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -30,6 +30,13 @@ def sentence(result: Result) -> str:
     return line
 
 
+@pytest.fixture
+def fetched() -> None:
+    """All jars are there: that they are fetched, on a new machine, would be said as well."""
+    jars.resolve()
+    jars.resolve("spark")
+
+
 def test_two_brokers_are_a_usage_error(tmp_path: Path) -> None:
     result = marq("up", "--brokers", 2, "--data", tmp_path / "runtime")
 
@@ -65,9 +72,8 @@ def test_down_without_a_runtime_is_no_failure(tmp_path: Path) -> None:
 
 
 @pytest.mark.java
+@pytest.mark.usefixtures("fetched")
 def test_without_java_nothing_is_written(tmp_path: Path, mode: list[str]) -> None:
-    jars.resolve()
-
     result = marq("up", "--data", tmp_path / "runtime", *mode, PATH="", JAVA_HOME="")
 
     assert result.exit_code == 1
@@ -76,8 +82,8 @@ def test_without_java_nothing_is_written(tmp_path: Path, mode: list[str]) -> Non
 
 
 @pytest.mark.java
+@pytest.mark.usefixtures("fetched")
 def test_java_8_is_too_old(tmp_path: Path, mode: list[str]) -> None:
-    jars.resolve()
     program = tmp_path / "bin" / "java"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho 'java version \"1.8.0_402\"' >&2\n")
@@ -93,8 +99,8 @@ def test_java_8_is_too_old(tmp_path: Path, mode: list[str]) -> None:
 
 
 @pytest.mark.java
+@pytest.mark.usefixtures("fetched")
 def test_a_taken_port_is_named_with_its_holder(tmp_path: Path, mode: list[str]) -> None:
-    jars.resolve()
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -108,8 +114,8 @@ def test_a_taken_port_is_named_with_its_holder(tmp_path: Path, mode: list[str]) 
 
 
 @pytest.mark.java
+@pytest.mark.usefixtures("fetched")
 def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path, mode: list[str]) -> None:
-    jars.resolve()
     (tmp_path / "file").write_text("")
 
     result = marq("up", "--data", tmp_path / "file" / "runtime", *mode)
@@ -119,8 +125,8 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path, mode: list[str]
 
 
 @pytest.mark.java
+@pytest.mark.usefixtures("fetched")
 def test_a_directory_without_the_right_to_write_is_told(tmp_path: Path) -> None:
-    jars.resolve()
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     if os.access(closed, os.W_OK):
@@ -133,8 +139,8 @@ def test_a_directory_without_the_right_to_write_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.java
+@pytest.mark.usefixtures("fetched")
 def test_a_full_disk_is_told(tmp_path: Path, mode: list[str]) -> None:
-    jars.resolve()
     mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(tmp_path)]
     if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
         pytest.skip("mounting a small file system needs root on Linux")

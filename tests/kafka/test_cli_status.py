@@ -24,16 +24,18 @@ pytestmark = [pytest.mark.java, pytest.mark.kafka]
 def signs_of_life(servers: str) -> Iterator[None]:
     """What housekeeping writes while a tracker keeps time."""
     writer = StatsWriter(config.producer(servers, {}, 0), config.reader(servers, {}), DEFAULT.stats)
-    stopping = threading.Event()
+    begun, stopping = threading.Event(), threading.Event()
 
     def write() -> None:
         at_ms = 1_700_000_000_000
         while not stopping.wait(0.2):
             at_ms += 200
             writer.write({}, at_ms, {})
+            begun.set()
 
     thread = threading.Thread(target=write, daemon=True)
     thread.start()
+    assert begun.wait(60)
     yield
     stopping.set()
     thread.join()

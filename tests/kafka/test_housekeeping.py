@@ -71,7 +71,9 @@ def create_again(admin: Admin, queue: str) -> None:
     assert eventually(lambda: admin.topic_id(queue) not in (None, before), 20)
 
 
-def test_what_has_ended_is_trimmed(house: House, new_queue: NewQueue) -> None:
+def test_what_has_ended_is_trimmed(
+    house: House, new_queue: NewQueue, caplog: pytest.LogCaptureFixture
+) -> None:
     queue = new_queue(partitions=1)
     queue.send_many([b"x"] * NUMBER)
     acked(queue, NUMBER - 2)
@@ -80,7 +82,8 @@ def test_what_has_ended_is_trimmed(house: House, new_queue: NewQueue) -> None:
     house.keep()
 
     assert house.admin.starts(queue.name, 1) == [NUMBER - 2]
-    assert house.keeping.troubles.number == 0
+    troubles = [vars(record)["what"] for record in caplog.records if "what" in vars(record)]
+    assert not [what for what in troubles if queue.name in what]  # other queues may have some
 
 
 def test_what_was_appended_lately_stays(house: House, new_queue: NewQueue) -> None:
