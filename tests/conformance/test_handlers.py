@@ -596,11 +596,17 @@ def test_a_reason_that_cannot_be_written_as_it_is_settles_all_the_same(world: Wo
 class Untold(Exception):
     """Does not even say what is wrong."""
 
+    def __init__(self, instead: BaseException) -> None:
+        self._instead = instead
+
     def __str__(self) -> str:
-        raise KeyError("injected")
+        raise self._instead
 
 
-@pytest.mark.parametrize("error", [Untold(), ValueError("\ud800"), SystemExit("\ud800")])
+NO_WORDS = (Untold(KeyError("injected")), Untold(SystemExit("injected")))
+
+
+@pytest.mark.parametrize("error", [*NO_WORDS, ValueError("\ud800"), SystemExit("\ud800")])
 def test_whatever_a_handler_raises_ends_no_worker(world: World, error: BaseException) -> None:
     orders = world.queue(backoff=("10ms", "10ms"), max_attempts=5)
     seen: SimpleQueue[bytes] = SimpleQueue()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 import marq
@@ -28,3 +31,39 @@ def test_metrics_are_for_this_machine_unless_an_address_is_named(
 def test_what_is_no_address_is_refused(given: str) -> None:
     with pytest.raises(marq.ConfigError, match="PORT or ADDRESS:PORT"):
         _address(given)
+
+
+DEAF = """
+from marq.cli.errors import clear_errors
+from marq.cli.tracker import _run
+from marq.stopping import Stopping
+
+class Deaf:
+    def __init__(self):
+        self._stopping = Stopping()
+        self.stop = self._stopping.set
+
+    stopping = property(lambda self: self._stopping.is_set())
+
+    @property
+    def keeps_time(self):
+        raise BrokenPipeError("the terminal is gone")
+
+    def run(self):
+        self._stopping.wait()
+
+    def close(self): ...
+
+with clear_errors():
+    _run(Deaf())
+"""
+
+
+def test_one_that_can_tell_nobody_any_more_ends_as_failed() -> None:
+    """Not as if it had been asked to end: whoever started it must start it again."""
+    ended = subprocess.run(
+        [sys.executable, "-c", DEAF], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert ended.returncode != 0
+    assert "the terminal is gone" in ended.stderr

@@ -47,6 +47,23 @@ def test_a_time_means_the_same_in_every_zone() -> None:
     assert sending.message(b"", {"at": there}).due_ms == 1_893_499_200_000
 
 
+def test_a_part_of_a_millisecond_is_waited_for() -> None:
+    noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+    due = sending.message(b"", {"at": noon + timedelta(microseconds=1)}).due_ms
+
+    assert due == 1_893_499_200_001
+
+
+@pytest.mark.parametrize("hours", [-14, 0, 14])
+def test_the_first_and_the_last_moment_of_every_zone_are_times(hours: int) -> None:
+    zone = timezone(timedelta(hours=hours))
+    first, last = datetime.min.replace(tzinfo=zone), datetime.max.replace(tzinfo=zone)
+
+    assert sending.message(b"", {"at": first}).due_ms == 1
+    assert sending.message(b"", {"at": last}).due_ms > 250_000_000_000_000
+
+
 def test_options_that_are_none_say_nothing() -> None:
     nothing: SendOptions = {
         "key": None, "headers": None, "delay": None, "at": None, "ttl": None, "message_id": None,

@@ -181,6 +181,28 @@ def test_a_run_ends_with_the_error_when_its_queue_is_deleted(marq_broker: marq.B
         marq_broker.run(orders)
 
 
+def test_leaving_the_block_of_a_worker_that_failed_raises_its_error_once(
+    marq_broker: marq.Broker,
+) -> None:
+    orders = marq_broker.queue("orders")
+    orders.handler()([].append)
+    worker = marq_broker.worker(orders)
+
+    with pytest.raises(KeyError, match="injected"), worker:
+        worker._runners[0]._fail(KeyError("injected"))
+
+    worker.stop()
+
+
+def test_leaving_it_by_an_error_raises_that_error(marq_broker: marq.Broker) -> None:
+    orders = marq_broker.queue("orders")
+    orders.handler()([].append)
+
+    with pytest.raises(ValueError, match="the user's"), marq_broker.worker(orders) as worker:
+        worker._runners[0]._fail(KeyError("injected"))
+        raise ValueError("the user's")
+
+
 def test_a_function_that_returns_an_awaitable_loses_no_message(marq_broker: marq.Broker) -> None:
     orders = marq_broker.queue("orders", max_attempts=1)
 

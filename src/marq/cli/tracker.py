@@ -17,7 +17,7 @@ from marq import settings, threads
 from marq.cli import logs
 from marq.cli.errors import clear_errors
 from marq.core.duration import milliseconds
-from marq.errors import ConfigError
+from marq.errors import ConfigError, QueueError
 
 if TYPE_CHECKING:
     from marq.spark.tracker import Tracker
@@ -129,10 +129,18 @@ def _run(found: Tracker) -> None:
         _end_at_last(1)
         found.stop()
 
+    died: list[BaseException] = []
+
+    def told_no_more(error: BaseException) -> None:
+        died.append(error)
+        found.stop()
+
     threads.start(stop, "marq-stop", lambda error: os._exit(1))
-    threads.start(partial(_tell, found), "marq-told", lambda error: found.stop())
+    threads.start(partial(_tell, found), "marq-told", told_no_more)
     try:
         found.run()
+        if died:  # not as if it had been asked to: then nobody would start it again
+            raise QueueError(f"nobody can be told whether time is kept: {died[0]!r}")
     except Superseded as superseded:
         typer.echo(f"marq: {superseded}", err=True)
         _end_at_last(SUPERSEDED)

@@ -102,7 +102,7 @@ def _told(error: BaseException) -> str:
     """The error in words; its own text is a stranger's code."""
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:
+    except BaseException:
         return type(error).__name__
 
 

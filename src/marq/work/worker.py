@@ -47,6 +47,8 @@ class Worker:
         self._runners = [_runner(backend, queue, gate) for queue in queues]
         self._stopping = Stopping()
         self._started = self._stopped = self._is_forked = False
+        self._told = False
+        """Whether someone has heard what it failed with."""
         forks.tell(self)
 
     def forked(self) -> None:
@@ -85,18 +87,30 @@ class Worker:
             if until_idle and self._idle() and self._idle():
                 return
             self._stopping.wait(_LOOK_S)
-        for runner in self._runners:
-            runner.raise_failure()
+        self._raise_failure()
 
     def _failed(self) -> bool:
         return any(runner.failure for runner in self._runners)
+
+    def _raise_failure(self) -> None:
+        self._told = self._failed()
+        for runner in self._runners:
+            runner.raise_failure()
 
     def _idle(self) -> bool:
         """Asked twice: a handler may have sent to a queue that was idle a moment before."""
         return all(runner.idle() for runner in self._runners)
 
     def stop(self) -> None:
-        """Take no more, let handlers finish for a while, give the rest back; again is harmless."""
+        """Take no more, let handlers finish for a while, give the rest back; again is harmless.
+
+        Raises what ended it before, unless `wait` or `run` has.
+        """
+        self._end()
+        if not self._told:
+            self._raise_failure()
+
+    def _end(self) -> None:
         self._stopping.set()
         if self._stopped:
             return
@@ -125,6 +139,7 @@ class Worker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._told |= error is not None  # one error at a time; this one is in the log
         self.stop()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, TypedDict
 
@@ -16,6 +16,7 @@ from marq.errors import ConfigError
 
 HeaderValues = Mapping[str, str | bytes] | Sequence[tuple[str, str | bytes]]
 MAX_ID_CHARS = 256
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SendOptions(TypedDict, total=False):
@@ -143,7 +144,9 @@ def refuse_too_long(delay_ms: int, max_delay_ms: int) -> None:
 def _due_ms(at: datetime) -> int:
     if not isinstance(at, datetime) or at.tzinfo is None:
         raise ConfigError(f"at must be a datetime with a time zone, not {at!r}")
-    return max(1, round(at.astimezone(UTC).timestamp() * 1_000))
+    # Not by way of UTC's calendar, in which the first and last hours of others have no place; and
+    # a part of a millisecond is waited for.
+    return max(1, -((_EPOCH - at) // timedelta(milliseconds=1)))
 
 
 def _ttl_ms(ttl: Duration | None) -> int:
