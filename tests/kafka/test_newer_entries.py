@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import marq
 from marq import embedded
 from marq.cli import app
 from marq.core import names
-from marq.core.catalog.definitions import Catalog, Kept, decode
 from marq.core.names import DEFAULT
 from marq.errors import ConfigError
 from marq.kafka.backend import Kafka
@@ -31,12 +29,6 @@ ADVICE = "was made by a newer marq: upgrade"
 @pytest.fixture
 def abandoned(backend: Kafka, new_queue: NewQueue) -> Abandoned:
     return Abandoned(backend, new_queue(partitions=1, lease="1s"))
-
-
-def handed_over(backend: Kafka) -> Catalog:
-    """The catalog as an executor gets it."""
-    kept = [(each.made, each.entry.value) for each in backend.catalog().kept()]
-    return Catalog(Kept(decode(value), made) for made, value in pickle.loads(pickle.dumps(kept)))
 
 
 @pytest.mark.parametrize("definition", [{"colour": "red"}, {"lane": True}, {"priorities": 3}])
@@ -59,12 +51,18 @@ def test_act_holds_the_messages_of_such_a_queue_and_buries_none(
     assert backend.admin.ends(names.dead_letters(name), 1) == [0]
 
 
-def test_an_executor_is_given_what_it_cannot_read(backend: Kafka, new_queue: NewQueue) -> None:
+def test_an_executor_follows_the_catalog_also_what_it_cannot_read(
+    kafka: embedded.Runtime, backend: Kafka, new_queue: NewQueue
+) -> None:
+    tools = Tools(kafka.bootstrap_servers, {}, DEFAULT)
+    known = tools.catalog()
     name = new_queue().name
+    assert known.queue(name) is None
+    assert tools.catalog().queue(name)
     value = by_a_newer_one(backend, name)
     unknown = by_a_newer_one(backend, f"{name}/tenant", kind="lane-queue")
 
-    found = handed_over(backend)
+    found = tools.catalog()
 
     assert found.is_newer(name)
     assert found.is_newer(f"{name}/tenant")

@@ -16,14 +16,17 @@ from marq import embedded
 from marq.core import names
 from marq.core.fold.fold import GRACE_MS, Record, fold
 from marq.core.fold.overdue import Overdue, emit
-from marq.core.markers.marker import Action, Tick
+from marq.core.markers.marker import Action, Claim, Tick
 from marq.core.messages import header
 from marq.core.messages.header import Meta
 from marq.core.messages.stored import Outgoing
+from marq.core.names import DEFAULT
 from marq.embedded import tether
 from marq.kafka.backend import Kafka
 from marq.kafka.client.record import stored
+from marq.kafka.cluster.reader import hold_record
 from marq.kafka.inspecting import dead_letters
+from marq.kafka.tracker.act.tools import Tools
 from tests.e2e.kafka_fixtures import Connect, NewQueue
 from tests.e2e.kafka_process import ROOT
 
@@ -53,6 +56,11 @@ def redriver(kafka: embedded.Runtime) -> Iterator[Redriver]:
     for each in found:
         each.kill()
         each.communicate()
+
+
+@pytest.fixture
+def tools(kafka: embedded.Runtime) -> Tools:
+    return Tools(kafka.bootstrap_servers, {}, DEFAULT)
 
 
 def looked(process: subprocess.Popen[str]) -> None:
@@ -182,6 +190,36 @@ def test_nothing_is_sent_when_claiming_took_half_the_lease(
         orders.dead_letters.redrive()
 
     assert not sent_again(backend, orders.name)
+
+
+def test_letters_that_were_buried_one_by_one_are_taken_by_few_claims(
+    backend: Kafka, new_queue: NewQueue, tools: Tools
+) -> None:
+    orders = new_queue()
+    letters = orders.dead_letters
+    acting = tools.open(names.MARKERS, 0)
+    for number in range(30):  # each of these transactions leaves a record of its own between them
+        acting.write([Outgoing(letters.name, 0, None, str(number).encode(), ())])
+    acting.close()
+
+    kept = letters.redrive(where=lambda letter: letter.payload not in (b"7", b"8"))
+
+    assert kept == 28
+    assert claims_of(backend, letters.name) == 2  # none covers the letters that stay
+    assert [letter.payload for letter in letters.list()] == [b"7", b"8"]
+    assert letters.redrive() == 2
+    assert sum(sent_again(backend, orders.name).values()) == 30
+
+
+def claims_of(backend: Kafka, letters: str) -> int:
+    """How many claims of these letters there are in the log."""
+    topic_id = backend.admin.topic_id(letters)
+    number = names.markers_partition(letters, 0, backend.markers_partitions)
+    end = backend.admin.end(names.MARKERS, number)
+    start = backend.admin.starts(names.MARKERS, number + 1)[number]
+    bodies = map(hold_record, backend.reader.read(names.MARKERS, {number: (start, end)}))
+    claims = [each.body for each in bodies if isinstance(each.body, Claim)]
+    return sum(claim.source.topic_id == topic_id for claim in claims)
 
 
 def test_redrive_tells_how_far_it_is_and_stops_when_asked(

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import time
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from marq.core.fate import act
 from marq.core.fold.fold import fold
-from marq.core.fold.overdue import Event, emit
+from marq.core.fold.overdue import Event, Overdue, emit
 from marq.core.fold.state import State
-from marq.core.markers.marker import Action, Marker, Parked, Restate, Tick
+from marq.core.markers.marker import (
+    Action,
+    Claim,
+    ClaimId,
+    Marker,
+    Parked,
+    Restate,
+    Source,
+    Tick,
+)
+from marq.core.markers.runs import Runs
 from tests.properties.hold_log import ORDERS, MarkersLog, open_offsets, restored
 
 
@@ -227,3 +239,63 @@ def test_whatever_the_batches_the_one_that_is_too_large_is_found(
     write(list(range(number)))
 
     assert alone == bad
+
+
+SOURCES = st.builds(
+    lambda partition, epoch: ORDERS._replace(partition=partition, epoch=epoch),
+    st.integers(0, 1),
+    st.integers(0, 1),
+)
+CLAIM_IDS = st.builds(ClaimId, st.integers(1, 2), st.integers(1, 3))
+
+
+@st.composite
+def overdue(draw: st.DrawFn) -> Overdue:
+    names = draw(st.sets(CLAIM_IDS, min_size=1, max_size=2))
+    return an_overdue(draw(SOURCES), draw(st.integers(0, 9)), *names)
+
+
+@st.composite
+def claims(draw: st.DrawFn) -> Claim:
+    runs = Runs((at, at + 1) for at in draw(st.sets(st.integers(0, 9), min_size=1)))
+    said = tuple((low, high - low) for low, high in runs)
+    return Claim(draw(CLAIM_IDS), draw(SOURCES), said[0][0], said, 1_000)
+
+
+def an_overdue(source: Source, offset: int, *names: ClaimId) -> Overdue:
+    ids = tuple((name, 0) for name in sorted(names))
+    return Overdue(source, offset, ids, Action.EXPIRE, 0, 0, 1, False, "")
+
+
+@given(st.lists(overdue()), st.lists(claims()))
+def test_of_any_claims_in_the_tail_those_speak_that_cover_the_message(
+    events: list[Overdue], tail: list[Claim]
+) -> None:
+    def speaks(claim: Claim, event: Overdue) -> bool:
+        if claim.source[:4] != event.source[:4]:
+            return False
+        covers = any(first <= event.offset < first + count for first, count in claim.runs)
+        own = claim.id in [name for name, _ in event.names]
+        same_epoch = claim.source.epoch == event.source.epoch
+        return claim.source.epoch > event.source.epoch or (same_epoch and covers and not own)
+
+    left = act.standing(events, tail)
+
+    assert left == [e for e in events if not any(speaks(claim, e) for claim in tail)]
+
+
+def test_a_long_tail_costs_what_its_length_is_whatever_the_number_of_events() -> None:
+    def cpu_s(number: int) -> float:
+        """With so many events, and one claim for each of other messages of their source."""
+        events = [an_overdue(ORDERS, 2 * at, ClaimId(1, at)) for at in range(number)]
+        tail = [
+            Claim(ClaimId(2, at), ORDERS, 2 * at + 1, ((2 * at + 1, 1),), 1_000)
+            for at in range(number)
+        ]
+        began = time.process_time()
+        assert len(act.standing(events, tail)) == number
+        return time.process_time() - began
+
+    few_s = min(cpu_s(500) for _ in range(3))
+
+    assert cpu_s(4_000) < 30 * few_s  # eight times as much; each with each would be 64 times

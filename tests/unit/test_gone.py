@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+
 from marq.core.fold.counting import SourceCount
-from marq.kafka.tracker.gone import GONE_S, Gone
+from marq.kafka.tracker.gone import GONE_S, MOST, Gone
+from marq.spark.acting import Acting
 
 OLD, NEW = b"o" * 16, b"n" * 16
 SOURCES = [SourceCount(OLD, partition, "orders", "", []) for partition in range(2)]
@@ -38,3 +41,18 @@ def test_a_topic_that_nobody_was_asked_for_is_not_gone() -> None:
     gone.look(SOURCES, {}, now=0)
 
     assert not gone.look(SOURCES, {}, now=GONE_S)
+
+
+def test_what_travels_with_each_batch_is_small_however_many_topics_were_deleted() -> None:
+    """What has 1 MB Spark writes to a file, batch by batch, that it never removes."""
+    gone = Gone()
+    ids = [number.to_bytes(16, "big") for number in range(MOST * 10)]
+    sources = [SourceCount(each, 0, "orders", "", []) for each in ids]
+    gone.look(sources, {"orders": None}, now=0)
+
+    found = gone.look(sources, {"orders": None}, now=GONE_S)
+    act = Acting("host:9092", (), "", found)
+
+    assert len(found) == MOST
+    assert gone.look(sources, {"orders": None}, now=GONE_S + 1) == found
+    assert len(pickle.dumps(act)) < 500_000

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from marq.core.fold.fold import Record
-from marq.core.fold.taking import Taking
+from marq.core.fold.taking import Taking, lots
 from marq.core.markers.marker import (
     Claim,
     ClaimId,
@@ -64,3 +67,34 @@ def test_the_loser_s_claim_gives_up_nothing_of_the_winner_s() -> None:
 
     assert list(found.free(LETTERS, (4, 5, 6))) == [4, 6]
     assert set(found._state.claims) == {MINE, THEIRS}
+
+
+def test_a_claim_takes_letters_on_both_sides_of_what_is_no_letter() -> None:
+    found = taking(claim(THEIRS, 8, 20))
+    offsets = [1, 2, 4, 7, 28, 40]
+
+    gaps = found.gaps(LETTERS, offsets)
+
+    assert gaps[:4] == [[], [3], [5, 6], []]  # nothing is left of what they have claimed
+    assert list(lots(offsets, gaps, letters={5})) == [[1, 2, 4], [7, 28], [40]]
+
+
+@given(
+    st.sets(st.integers(0, 40)),
+    st.sets(st.integers(0, 40)),
+    st.sets(st.tuples(*[st.integers(0, 40)] * 2)),
+)
+def test_no_claim_covers_a_letter_that_it_does_not_take(
+    chosen: set[int], letters: set[int], theirs: set[tuple[int, int]]
+) -> None:
+    """Whatever others have claimed, and wherever letters lie that are not to be taken."""
+    claims = [claim(ClaimId(2, n), first, 1 + n) for n, (first, _) in enumerate(sorted(theirs))]
+    found = taking(*claims)
+    offsets = list(found.free(LETTERS, sorted(chosen)))
+
+    lot_of = list(lots(offsets, found.gaps(LETTERS, offsets), letters))
+
+    assert [at for lot in lot_of for at in lot] == offsets
+    for lot in lot_of:
+        covered = set(found.free(LETTERS, range(lot[0], lot[-1] + 1)))
+        assert covered - set(lot) <= set(range(41)) - letters

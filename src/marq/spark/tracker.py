@@ -232,13 +232,10 @@ class Tracker:
     def _batch(self, frame: DataFrame, number: int) -> None:
         """One batch: act on the executors, counts come back."""
         began = time.monotonic()
-        # To its end: a queue that is not in it counts as deleted, and one may be a second old.
-        found = self._kafka.catalog()
         act = Acting(
             self._options.servers,
             tuple(self._extra.items()),
             self._kafka.space.namespace,
-            tuple((each.made, each.entry.value) for each in found.kept()),
             self._keeping.gone,
         )
         rows: list[Any] = frame.mapInArrow(act, acting.OUTPUT).collect()

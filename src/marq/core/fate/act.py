@@ -8,11 +8,13 @@ whatever Spark replays.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 from marq.core.catalog.definitions import Catalog
 from marq.core.fold.overdue import Due, Event, Overdue
-from marq.core.markers import bits, claimed
+from marq.core.fold.state import Stream
+from marq.core.markers import bits
 from marq.core.markers.marker import (
     Action,
     Claim,
@@ -24,8 +26,10 @@ from marq.core.markers.marker import (
     Parked,
     ParkedRef,
     Progress,
+    Source,
     Step,
 )
+from marq.core.markers.runs import Runs
 
 Name = tuple[ClaimId, int] | ParkedRef
 
@@ -36,14 +40,14 @@ def standing(events: Iterable[Event], tail: Iterable[Marker | Parked | None]) ->
     if not events:
         return []
     settled: set[Name] = set()
-    claims: list[Claim] = []
+    again = _ClaimedAgain(events)
     for marker in tail:
         match marker:
             case Progress() | Hold():
                 settled.update(_settled(marker))
             case Claim():
-                claims.append(marker)
-    return [e for e in events if settled.isdisjoint(_names(e)) and not _claimed_again(e, claims)]
+                again.take(marker)
+    return [e for e in events if settled.isdisjoint(_names(e)) and e not in again]
 
 
 def ends(events: Iterable[Event]) -> Progress:
@@ -123,17 +127,43 @@ def _settled(marker: Progress | Hold) -> Iterator[Name]:
             yield from (put_off.ref for put_off in parked)
 
 
-def _claimed_again(event: Event, claims: list[Claim]) -> bool:
-    """Whether a claim in the tail, not one of the event's own sent twice, covers its offset.
+class _ClaimedAgain:
+    """The events whose offset a claim in the tail covers that is not one of their own sent twice,
+    or whose source was claimed in a newer epoch: what was open before the seek is void.
 
-    Or is of a newer epoch: what was open before the seek is void.
+    By source, and as runs: a tail may have thousands of claims, and a batch thousands of events.
     """
-    if not isinstance(event, Overdue):
-        return False
-    own = {claim for claim, _ in event.names}
-    return any(
-        claim.source.epoch > event.source.epoch
-        or (claim.id not in own and claimed.indexes(claim.runs, event.offset, event.offset + 1))
-        for claim in claims
-        if claim.source[:4] == event.source[:4] and claim.source.epoch >= event.source.epoch
-    )
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        overdue = [event for event in events if isinstance(event, Overdue)]
+        self._own = {claim for event in overdue for claim, _ in event.names}
+        self._epochs: dict[Stream, int] = {event.source[:4]: -1 for event in overdue}
+        """The newest that the tail speaks of."""
+        self._covered: dict[Source, Runs] = {}
+        self._twice: dict[tuple[Source, int], set[ClaimId]] = {}
+        """By source and offset, the claims of events that were sent again."""
+        self._offsets: dict[Source, list[int]] = {}
+        for event in sorted(overdue, key=lambda event: event.offset):
+            self._offsets.setdefault(event.source, []).append(event.offset)
+
+    def take(self, claim: Claim) -> None:
+        stream, source = claim.source[:4], claim.source
+        if stream not in self._epochs:
+            return
+        self._epochs[stream] = max(self._epochs[stream], source.epoch)
+        for first, count in claim.runs:
+            if claim.id not in self._own:
+                self._covered.setdefault(source, Runs()).add(first, first + count)
+                continue
+            offsets = self._offsets.get(source, [])
+            for at in offsets[bisect_left(offsets, first) : bisect_left(offsets, first + count)]:
+                self._twice.setdefault((source, at), set()).add(claim.id)
+
+    def __contains__(self, event: Event) -> bool:
+        if not isinstance(event, Overdue):
+            return False
+        source, at = event.source, event.offset
+        if self._epochs[source[:4]] > source.epoch or at in self._covered.get(source, ()):
+            return True
+        others = self._twice.get((source, at), set())
+        return not others.issubset(claim for claim, _ in event.names)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice, pairwise
 
 from marq.core.fold.fold import Record, fold
 from marq.core.fold.state import State
 from marq.core.markers import bits, claimed
 from marq.core.markers.marker import Claim, ClaimId, Source
+
+NEAR = 3
+"""So many offsets between two letters are worth looking at: transactions leave one each."""
 
 
 class Taking:
@@ -57,3 +61,27 @@ class Taking:
         """Those of these offsets that nobody has ever claimed."""
         known = self._state.claimed.get(source[:4])
         return (at for at in offsets if known is None or at not in known.runs)
+
+    def gaps(self, source: Source, offsets: list[int]) -> list[list[int]]:
+        """What nobody has ever claimed between each of these offsets and the next; of what is more
+        than `NEAR`, the first."""
+        between = (range(low + 1, high) for low, high in pairwise(offsets))
+        return [list(islice(self.free(source, gap), NEAR + 1)) for gap in between]
+
+
+def lots(
+    offsets: list[int], gaps: list[list[int]], letters: Collection[int]
+) -> Iterator[list[int]]:
+    """These offsets, apart where a letter that is not to be taken may lie in between: a claim
+    covers all between its first and its last offset, and nobody would ever have that letter.
+
+    `letters` are what of the gaps is a letter, where they are not too wide to have been looked at.
+    """
+    lot: list[int] = []
+    for at, gap in zip(offsets, [[], *gaps], strict=False):
+        if lot and (len(gap) > NEAR or any(each in letters for each in gap)):
+            yield lot
+            lot = []
+        lot.append(at)
+    if lot:
+        yield lot

@@ -69,6 +69,12 @@ def group_consumer(servers: str, group: str, extra: Config) -> Config:
     }
 
 
+def glancing(servers: str, extra: Config) -> Config:
+    """A consumer that looks at a few records here and there, and fetches no megabytes for them."""
+    few = {"max.partition.fetch.bytes": 65_536, "queued.min.messages": 1}
+    return {**reader(servers, extra), **few}
+
+
 def reader(servers: str, extra: Config) -> Config:
     """A consumer that reads what it is told to, as far as transactions are decided."""
     return {

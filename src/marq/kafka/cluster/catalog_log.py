@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -32,11 +34,16 @@ class CatalogLog:
     """Follows the catalog; one reader, one lock."""
 
     def __init__(
-        self, reader: Consumer, producer: Producer, servers: str, topic: str, timeout_s: float
+        self,
+        reader: Consumer,
+        make_producer: Callable[[], Producer],
+        servers: str,
+        topic: str,
+        timeout_s: float,
     ) -> None:
         self.topic = topic
         self._reader = reader
-        self._producer = producer
+        self._make_producer = make_producer
         self._servers = servers
         self._timeout_s = timeout_s
         self._lock = threading.RLock()
@@ -96,6 +103,11 @@ class CatalogLog:
         return known
 
     # Changing.
+
+    @cached_property
+    def _producer(self) -> Producer:
+        """Made with the first change: most processes only read."""
+        return self._make_producer()
 
     def append(self, entry: Entry) -> bool:
         """Append a change; True if it is the one that won."""

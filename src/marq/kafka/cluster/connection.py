@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from marq.core.names import Space
 from marq.kafka.client import config
 from marq.kafka.client.config import Config
@@ -27,7 +29,7 @@ class Connection:
         self.stats = StatsReader(reading, space.stats, timeout_s)
         self.catalog_log = CatalogLog(
             Consumer(reading),
-            warm_producer(config.producer(servers, extra, 0)),
+            partial(warm_producer, config.producer(servers, extra, 0)),
             servers,
             space.catalog,
             timeout_s,

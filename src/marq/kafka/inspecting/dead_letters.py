@@ -1,7 +1,7 @@
 """Dead letters on Kafka: sent again or discarded, each by the one who has claimed it first.
 
 1. The markers are folded to their end: what is claimed by then is someone's, or has ended.
-2. The rest is claimed, by runs of offsets, and the log is read up to these claims. Whoever is first
+2. The rest is claimed, few claims for many, and the log is read up to these. Whoever is first
    in the log has the letter; nobody else touches it.
    Whoever dies here has sent nothing: the claim lapses, and the tracker brings the letter back to
    the dead letters, as it does with one that a receiver had.
@@ -21,9 +21,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from marq.core import names
-from marq.core.fold.taking import Taking
-from marq.core.markers import bits
+from marq.core.fold.taking import NEAR, Taking, lots
+from marq.core.markers import claimed
 from marq.core.markers.marker import Claim, ClaimId, Progress, Source, Step
+from marq.core.markers.runs import Runs
 from marq.core.messages.stored import Outgoing, Stored
 from marq.errors import NotConnected, QueueError
 from marq.kafka.client import config
@@ -43,9 +44,9 @@ Place = tuple[str, int]
 Again = Callable[[Stored], Outgoing]
 
 
-class Run(NamedTuple):
-    """Letters without a gap between them, and the claim they are taken by: a claim covers all
-    between its first and last offset, so a gap could hide a letter that nobody takes."""
+class Lot(NamedTuple):
+    """Letters that are taken together, and the claim they are taken by: it covers all between its
+    first and its last offset, so what lies there and is not among them is nobody's to take."""
 
     letters: list[Stored]
     claim: Claim
@@ -54,16 +55,17 @@ class Run(NamedTuple):
 
 
 class Won(NamedTuple):
-    """What is ours of a run."""
+    """What is ours of a lot."""
 
     letters: list[Stored]
-    run: Run
+    lot: Lot
 
     def ends(self, done: set[str]) -> Progress:
         """The record that ends what was done."""
-        first = self.run.letters[0].offset
-        mask = bits.of(each.offset - first for each in self.letters if each.address in done)
-        return Progress((Step(self.run.claim.id, mask),))
+        claim, mask = self.lot.claim, 0
+        for at in (each.offset for each in self.letters if each.address in done):
+            mask |= claimed.indexes(claim.runs, at, at + 1)
+        return Progress((Step(claim.id, mask),))
 
 
 class Taker:
@@ -74,9 +76,11 @@ class Taker:
         self._topic_ids: dict[str, bytes | None] = {}
         self._takings: defaultdict[int, Taking] = defaultdict(Taking)
         self._seeker = Seeker(config.reader(kafka._servers, kafka._extra))
+        self._glances = Seeker(config.glancing(kafka._servers, kafka._extra))
 
     def close(self) -> None:
         self._seeker.close()
+        self._glances.close()
 
     def settle(self, letters: list[Stored], again: Again | None) -> int:
         """Take these letters, send them again where it is said how, and end them; how many. Those
@@ -97,27 +101,27 @@ class Taker:
         places = {(each.topic, each.partition) for each in letters}
         numbers = {self._number(place) for place in places}
         self._read(numbers, 0.0)
-        runs = [run for place in sorted(places) for run in self._runs(place, letters)]
-        for run in runs:
-            self._takings[run.number].ask(run.claim.id)
-        answers = [self._kafka.markers.append(run.number, run.claim) for run in runs]
+        found = [lot for place in sorted(places) for lot in self._lots(place, letters)]
+        for lot in found:
+            self._takings[lot.number].ask(lot.claim.id)
+        answers = [self._kafka.markers.append(lot.number, lot.claim) for lot in found]
         for answer in answers:
             if not _within(until, answer.result):
                 raise NotConnected("the markers log takes no claims: nothing was done")
-        self._read({run.number for run in runs}, until - time.monotonic())
-        if not all(self._takings[run.number].settled for run in runs):
+        self._read({lot.number for lot in found}, until - time.monotonic())
+        if not all(self._takings[lot.number].settled for lot in found):
             raise NotConnected(
                 f"the markers log cannot be read to its end: nothing was done, and these dead "
                 f"letters are back in {LEASE_MS // 1_000} s"
             )
-        return [self._won(run) for run in runs]
+        return [self._won(lot) for lot in found]
 
-    def _won(self, run: Run) -> Won:
-        offsets = self._takings[run.number].won(run.claim.id)
-        return Won([each for each in run.letters if each.offset in offsets], run)
+    def _won(self, lot: Lot) -> Won:
+        offsets = self._takings[lot.number].won(lot.claim.id)
+        return Won([each for each in lot.letters if each.offset in offsets], lot)
 
-    def _runs(self, place: Place, letters: list[Stored]) -> Iterator[Run]:
-        """The letters of one partition that nobody has claimed yet, cut where there is a gap."""
+    def _lots(self, place: Place, letters: list[Stored]) -> Iterator[Lot]:
+        """The letters of one partition that nobody has claimed yet."""
         topic, partition = place
         if topic not in self._topic_ids:
             self._topic_ids[topic] = self._kafka.admin.topic_id(topic)
@@ -126,11 +130,24 @@ class Taker:
             return  # deleted, and its letters with it
         source, number = Source(topic_id, partition, topic, "", 0), self._number(place)
         there = {each.offset: each for each in letters if (each.topic, each.partition) == place}
-        for offsets in _without_gaps(self._takings[number].free(source, sorted(there))):
+        taking = self._takings[number]
+        offsets = list(taking.free(source, sorted(there)))
+        gaps = taking.gaps(source, offsets)
+        for lot in lots(offsets, gaps, self._records(place, gaps)):
             claim_id = ClaimId(self._kafka.markers.worker, next(self._kafka.sequence))
-            runs = ((offsets[0], len(offsets)),)
-            claim = Claim(claim_id, source, offsets[0], runs, LEASE_MS)
-            yield Run([there[at] for at in offsets], claim, number)
+            runs = tuple((low, high - low) for low, high in Runs((at, at + 1) for at in lot))
+            claim = Claim(claim_id, source, lot[0], runs, LEASE_MS)
+            yield Lot([there[at] for at in lot], claim, number)
+
+    def _records(self, place: Place, gaps: list[list[int]]) -> set[int]:
+        """Where in narrow gaps records lie: between letters that were buried one after the other
+        lies what ends a transaction."""
+        asked = {at for gap in gaps if len(gap) <= NEAR for at in gap}
+        if not asked:
+            return set()
+        end = max(asked) + 1
+        found = {each.offset() for each in self._glances.read([(*place, min(asked), end)])}
+        return found & asked if self._glances.reached.get(place, 0) >= end else asked
 
     def _number(self, place: Place) -> int:
         return names.markers_partition(*place, self._kafka.markers_partitions)
@@ -184,7 +201,7 @@ class Taker:
         for found in won:
             ends = found.ends(done)
             if count := ends.steps[0].ended.bit_count():
-                answers.append((count, self._kafka.markers.append(found.run.number, ends)))
+                answers.append((count, self._kafka.markers.append(found.lot.number, ends)))
         until = time.monotonic() + self._kafka.connect_timeout_s
         for count, answer in answers:
             if not _within(until, answer.result):
@@ -200,17 +217,6 @@ def _within(until: float, result: Callable[[float], object]) -> object:
             "no broker has answered in time: what was claimed and not done comes back to the dead "
             "letters, and what may have been sent may be sent twice"
         ) from None
-
-
-def _without_gaps(offsets: Iterable[int]) -> Iterator[list[int]]:
-    run: list[int] = []
-    for at in offsets:
-        if run and at != run[-1] + 1:
-            yield run
-            run = []
-        run.append(at)
-    if run:
-        yield run
 
 
 def redrive(kafka: Kafka, chunks: Iterable[list[Stored]]) -> Iterator[int]:

@@ -11,6 +11,10 @@ GONE_S = 600.0
 worker can land any more: it would be taken for one of messages never claimed."""
 
 
+MOST = 10_000
+"""So many are forgotten at a time: who is gone is told to every batch."""
+
+
 class Gone:
     """Who is missing, and since when."""
 
@@ -27,4 +31,5 @@ class Gone:
             if source.queue in there and there[source.queue] != source.topic_id
         }
         self._since = {topic_id: self._since.get(topic_id, now) for topic_id in missing}
-        return frozenset(t for t, since in self._since.items() if now >= since + GONE_S)
+        gone = sorted(t for t, since in self._since.items() if now >= since + GONE_S)
+        return frozenset(gone[:MOST])

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from functools import cached_property, partial
 
 from marq.core import names
+from marq.core.catalog.definitions import Catalog
 from marq.core.names import Space
 from marq.errors import NotConnected
 from marq.kafka.client import config
+from marq.kafka.client.making import Consumer, warm_producer
 from marq.kafka.client.seeker import Place, Seeker
 from marq.kafka.client.transactions import Transactions
 from marq.kafka.cluster.admin import Admin
+from marq.kafka.cluster.catalog_log import CatalogLog
 
 _TIMEOUT_S = 10.0
 _THERE_S = 60.0
@@ -30,6 +34,18 @@ class Tools:
         self._there: dict[str, float] = {}
         """Topics that are there, and until when that is believed."""
         self._silent: dict[Place, float] = {}
+
+    def catalog(self) -> Catalog:
+        """The catalog, read to its end: a queue that is not in it counts as deleted, and one may be
+        a moment old. Each process of an executor follows it by itself, for to hand it to each batch
+        costs as much as there are queues."""
+        return self._catalog_log.read()
+
+    @cached_property
+    def _catalog_log(self) -> CatalogLog:
+        reader = Consumer(config.reader(self._servers, self._extra))
+        writer = partial(warm_producer, config.producer(self._servers, self._extra, 0))
+        return CatalogLog(reader, writer, self._servers, self.space.catalog, _TIMEOUT_S)
 
     def open(self, topic: str, partition: int) -> Transactions:
         """The partition's producer, anew: every earlier one is fenced."""
