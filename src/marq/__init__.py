@@ -16,6 +16,7 @@ from marq.errors import (
 )
 from marq.group import Group, GroupInfo, MemberInfo
 from marq.groups.output import Output
+from marq.member import GroupDelivery, Instance
 from marq.message import DeadLetter, Delivery, Sent, Stats
 from marq.queue import DeadLetters, Queue
 from marq.receipt import Receipt
@@ -41,6 +42,8 @@ __all__ = [  # noqa: RUF022 - grouped: it reads as a table of contents
     # Ordered groups
     "Group",
     "GroupInfo",
+    "GroupDelivery",
+    "Instance",
     "MemberInfo",
     "Output",
     # Errors

@@ -6,7 +6,7 @@ broker, the Kafka client) offers them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -15,6 +15,10 @@ from marq.core.catalog.definitions import Catalog, QueueDefinition
 from marq.core.messages.sending import Message
 from marq.core.messages.stored import Stored
 from marq.core.names import Space
+from marq.groups.config import GroupConfig
+from marq.groups.names import GroupNames
+from marq.groups.table import Table
+from marq.member import GroupDelivery, Instance
 from marq.message import Delivery, Sent, Stats
 from marq.receipt import Receipt
 
@@ -47,6 +51,79 @@ class Inbox(Protocol):
 
     def close(self) -> None:
         """Give back what was not handed out."""
+        ...
+
+
+class Groups(Protocol):
+    """The ordered groups of a cluster."""
+
+    @property
+    def brokers(self) -> int:
+        """How many keep a copy of each record."""
+        ...
+
+    def all(self) -> list[GroupNames]:
+        """The groups there are."""
+        ...
+
+    def find(self, names: GroupNames) -> GroupConfig | None:
+        """The group's config; None if there is no such group."""
+        ...
+
+    def config(self, names: GroupNames) -> GroupConfig:
+        """The group's config; `ConfigError` if there is no such group."""
+        ...
+
+    def table(self, names: GroupNames) -> Table:
+        """Who shall have which partitions, and who has them."""
+        ...
+
+    def look(self, names: GroupNames) -> tuple[Table, dict[str, str]]:
+        """The table, and the active instance of each member."""
+        ...
+
+    def create(self, names: GroupNames, wanted: GroupConfig) -> GroupConfig:
+        """Create the group, unless there is one; what is in force."""
+        ...
+
+    def change(self, names: GroupNames, how: Callable[[GroupConfig], GroupConfig]) -> GroupConfig:
+        """Change the membership."""
+        ...
+
+    def step_down(self, names: GroupNames, member: str) -> bool:
+        """Have another instance of the member take over; False: none was active."""
+        ...
+
+    def delete(self, names: GroupNames) -> None:
+        """Delete a group, or what is left of one."""
+        ...
+
+    def delete_all_of(self, queue: str) -> None:
+        """Delete every group of the queue."""
+        ...
+
+    def consume(
+        self,
+        names: GroupNames,
+        member: str,
+        handler: Callable[[GroupDelivery], object],
+        *,
+        acks_on_return: bool,
+        **hooks: Callable[[Instance], object],
+    ) -> Instance:
+        """A new instance of the member."""
+        ...
+
+    def close_router(self, names: GroupNames) -> None:
+        """Copy no more from the queue to the group in this process."""
+        ...
+
+    def send(self, names: GroupNames, message: Message, partition: int) -> Receipt[Sent]:
+        """Send to one partition of the group's queue."""
+        ...
+
+    def waiting(self, names: GroupNames, config: GroupConfig) -> list[int]:
+        """By partition, messages in the group's topic that are not acked."""
         ...
 
 
@@ -104,6 +181,10 @@ class Backend(Protocol):
     def discard(self, chunks: Iterable[list[Stored]]) -> Iterator[int]:
         """End dead letters; how many of each chunk: not those that someone else has taken
         meanwhile."""
+        ...
+
+    def groups(self) -> Groups | None:
+        """Its ordered groups; None: it has none and never will."""
         ...
 
     def stats(self, queue: str) -> Stats:

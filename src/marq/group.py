@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import Any, Literal, Unpack
 
 from msgspec.structs import asdict
 
-from marq.backend import Backend
+from marq.backend import Backend, Groups
 from marq.core.messages import sending
 from marq.core.messages.sending import SendOptions
 from marq.errors import ConfigError
@@ -17,16 +17,12 @@ from marq.groups import keys
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames, group_names
 from marq.groups.options import GroupOptions, config_fields, mappings_of
+from marq.member import GroupDelivery, Instance
 from marq.message import Sent
 from marq.receipt import Receipt
 
-if TYPE_CHECKING:
-    from marq.kafka.groups.delivery import GroupDelivery
-    from marq.kafka.groups.instance import Instance
-    from marq.kafka.groups.service import Service
-
-Handler = Callable[["GroupDelivery"], object]
-Hook = Callable[["Instance"], object]
+Handler = Callable[[GroupDelivery], object]
+Hook = Callable[[Instance], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,7 @@ class GroupInfo:
 class Group:
     """Members, and the partitions they own; instances of a member that take turns."""
 
-    def __init__(self, service: Service, names: GroupNames) -> None:
+    def __init__(self, service: Groups, names: GroupNames) -> None:
         self._service = service
         self._names = names
         self.instances: list[Instance] = []
@@ -244,20 +240,14 @@ def delete_group(backend: Backend, queue: str, name: str) -> None:
 
 def delete_groups(backend: Backend, queue: str) -> None:
     """Delete all groups of a queue that is to be deleted: a queue made again inherits none."""
-    if _has_groups(backend):
-        _service(backend).delete_all_of(queue)
+    if (service := backend.groups()) is not None:
+        service.delete_all_of(queue)
 
 
-def _has_groups(backend: Backend) -> bool:
-    return hasattr(backend, "admin")
-
-
-def _service(backend: Backend) -> Service:
-    if not _has_groups(backend):
+def _service(backend: Backend) -> Groups:
+    if (service := backend.groups()) is None:
         raise ConfigError("ordered groups need Kafka: connect to kafka:// or embedded://")
-    from marq.kafka.groups.service import service_of  # librdkafka is loaded only where it is used
-
-    return service_of(backend)
+    return service
 
 
 def _elastic(config: GroupConfig) -> GroupConfig:

@@ -12,7 +12,6 @@ import time
 import msgspec
 
 import marq
-from marq.kafka.groups.delivery import GroupDelivery
 from tests.e2e.kafka_windows import say
 
 
@@ -36,7 +35,7 @@ def main() -> None:
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
 
-    def handle(delivery: GroupDelivery) -> None:
+    def handle(delivery: marq.GroupDelivery) -> None:
         about = f"{delivery.partition} {delivery.offset} {delivery.fence} {delivery.payload}"
         say("begun", about)
         if plan.deadly and delivery.payload == plan.deadly:

@@ -7,9 +7,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+import marq
 from marq import embedded
 from marq.cli import app
-from marq.kafka.groups.delivery import GroupDelivery
 from tests.e2e.kafka_process import eventually
 from tests.hostile.effort import SEEDS, odd
 from tests.hostile.stage import PARTITIONS, PATIENCE_S, Stage
@@ -58,7 +58,7 @@ def test_whatever_is_written_to_the_topics_of_an_ordered_group_it_handles_good_m
         stage.send_odd(odd(40))
         handled: set[bytes] = set()
 
-        def handle(delivery: GroupDelivery) -> None:
+        def handle(delivery: marq.GroupDelivery) -> None:
             handled.add(delivery.raw)
             delivery.ack()
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from operator import methodcaller
 from typing import Any
 
 import pytest
@@ -18,26 +19,26 @@ from marq.core.fate.redelivery import Context
 from marq.core.messages.stored import Stored
 from marq.groups.keys import SUBJECT, partition_of
 from marq.kafka.groups import owner, performer
-from marq.kafka.groups.delivery import GroupDelivery
-from marq.kafka.groups.instance import Instance
 from tests.e2e.kafka_fixtures import NewQueue
 from tests.e2e.kafka_process import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
 
 PATIENCE_S = 60.0
-Consume = Callable[..., Instance]
+Consume = Callable[..., marq.Instance]
 
 
 class Seen:
     """A handler that remembers, and settles as it is told."""
 
-    def __init__(self, settle: Callable[[GroupDelivery], object] = GroupDelivery.ack) -> None:
+    def __init__(
+        self, settle: Callable[[marq.GroupDelivery], object] = methodcaller("ack")
+    ) -> None:
         self._settle = settle
         self._changed = threading.Condition()
-        self.deliveries: list[GroupDelivery] = []
+        self.deliveries: list[marq.GroupDelivery] = []
 
-    def __call__(self, delivery: GroupDelivery) -> None:
+    def __call__(self, delivery: marq.GroupDelivery) -> None:
         with self._changed:
             self.deliveries.append(delivery)
             self._changed.notify_all()
@@ -55,9 +56,9 @@ class Seen:
 
 @pytest.fixture
 def consume() -> Iterator[Consume]:
-    instances: list[Instance] = []
+    instances: list[marq.Instance] = []
 
-    def start(group: marq.Group, member: str, handler: Any, **more: Any) -> Instance:
+    def start(group: marq.Group, member: str, handler: Any, **more: Any) -> marq.Instance:
         instances.append(group.consume(member, handler, **more))
         return instances[-1]
 
@@ -107,7 +108,7 @@ def test_what_is_put_back_comes_again_before_anything_of_its_partition(
     for payload, key in (("a1", "a"), ("a2", "a"), ("b1", "cust-42")):
         queue.send(payload, key=key)
 
-    def settle(delivery: GroupDelivery) -> None:
+    def settle(delivery: marq.GroupDelivery) -> None:
         if delivery.payload == "a1" and delivery.attempt < 3:
             delivery.nak("200ms")
         else:
@@ -130,7 +131,7 @@ def test_a_handler_that_raises_has_its_message_again_until_it_is_a_dead_letter(
     for payload in ("poison", "fine"):
         queue.send(payload, key="k")
 
-    def settle(delivery: GroupDelivery) -> None:
+    def settle(delivery: marq.GroupDelivery) -> None:
         if delivery.payload == "poison":
             raise ValueError("no")
         delivery.ack()
@@ -171,9 +172,9 @@ def test_what_was_given_up_and_comes_again_can_still_be_acked(
     group = new_group(broker, queue, max_ack_pending=2)
     for payload in ("kept", "given up"):
         queue.send(payload, key="k")
-    kept: list[GroupDelivery] = []
+    kept: list[marq.GroupDelivery] = []
 
-    def settle(delivery: GroupDelivery) -> None:
+    def settle(delivery: marq.GroupDelivery) -> None:
         if len(kept) == 2:
             return delivery.ack()
         kept.append(delivery)
@@ -236,7 +237,7 @@ def test_a_double_ack_is_durable_with_its_outputs_when_it_returns(
     queue.send("x", key="k")
     done = threading.Event()
 
-    def settle(delivery: GroupDelivery) -> None:
+    def settle(delivery: marq.GroupDelivery) -> None:
         delivery.double_ack([marq.Output(other.name, "y", key="k2", headers={"h": "1"})])
         done.set()
 
@@ -256,7 +257,7 @@ def test_an_output_that_cannot_be_sent_acks_nothing(
     queue.send("x", key="k")
     raised: list[BaseException] = []
 
-    def settle(delivery: GroupDelivery) -> None:
+    def settle(delivery: marq.GroupDelivery) -> None:
         if delivery.attempt == 1:
             try:
                 delivery.double_ack([marq.Output("no-such-queue", "y")])
@@ -308,7 +309,7 @@ def test_a_member_that_is_dropped_finishes_what_it_has(
     group = new_group(broker, queue, members=["m1", "m2"])
     begun, go_on = threading.Event(), threading.Event()
 
-    def slowly(delivery: GroupDelivery) -> None:
+    def slowly(delivery: marq.GroupDelivery) -> None:
         begun.set()
         assert go_on.wait(PATIENCE_S)
         delivery.double_ack()
@@ -492,7 +493,7 @@ def test_a_group_s_letter_goes_back_to_the_group_and_to_nobody_else(
         seen.deliveries[0].partition,
     )
     assert again.message_id == seen.deliveries[0].message_id
-    assert [past.reason for past in again.stored.meta().history] == ["no"]
+    assert [past.reason for past in again._stored.meta().history] == ["no"]
     backend: Any = broker.backend
     assert backend.admin.ends(queue.name, 1) == [1], "nothing was sent to the queue"
     assert sum(backend.admin.ends(f"{queue.name}.group.o", 2)) == 0
@@ -544,7 +545,7 @@ def test_copying_waits_while_too_much_waits(
     group = new_group(broker, queue, max_buffered_msgs=50)
     go_on = threading.Event()
 
-    def settle(delivery: GroupDelivery) -> None:
+    def settle(delivery: marq.GroupDelivery) -> None:
         assert go_on.wait(PATIENCE_S)
         delivery.ack()
 
@@ -572,7 +573,7 @@ def test_each_partition_can_have_a_message_in_hand(
     for number in range(4):
         queue.send(str(number), key=str(number))
 
-    def settle(delivery: GroupDelivery) -> None:
+    def settle(delivery: marq.GroupDelivery) -> None:
         together.wait()
         delivery.ack()
 

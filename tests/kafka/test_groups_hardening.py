@@ -17,8 +17,8 @@ from marq.groups import records, routing
 from marq.groups.records import Hold
 from marq.kafka.groups import copying, router
 from marq.kafka.groups.fetch import Fetcher
-from marq.kafka.groups.instance import Instance
-from marq.kafka.groups.lanes import Lane
+from marq.kafka.groups.hand import Hand
+from marq.kafka.groups.instance import KafkaInstance
 from marq.kafka.groups.owner import Owner
 from marq.kafka.groups.router import Router
 from tests.e2e.kafka_fixtures import Connect, NewQueue
@@ -36,9 +36,9 @@ CYCLES = 4
     [
         (Router, "_copy"),
         (Fetcher, "_fetch"),
-        (Lane, "_serve_all"),
+        (Hand, "_serve_all"),
         (Owner, "flush"),
-        (Instance, "_turn"),
+        (KafkaInstance, "_turn"),
     ],
 )
 def test_a_thread_that_dies_ends_the_instance_with_its_error(

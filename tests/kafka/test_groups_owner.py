@@ -17,7 +17,6 @@ from marq.kafka.groups.clients import Cluster
 from marq.kafka.groups.note import Note
 from marq.kafka.groups.owner import Owner
 from marq.kafka.groups.performer import fence
-from marq.kafka.groups.service import service_of
 from marq.kafka.groups.tenure import Tenure
 from marq.kafka.groups.transactions import Superseded
 from tests.e2e.kafka_fixtures import NewQueue
@@ -32,7 +31,7 @@ class Stage:
         assert isinstance(broker.backend, Kafka)
         broker.group(queue, "g", max_members=2, members=["a", "b"])
         self.names: GroupNames = group_names(queue, "g", DEFAULT)
-        self.cluster: Cluster = service_of(broker.backend)._manager.cluster
+        self.cluster: Cluster = broker.backend.groups()._manager.cluster
         self.offsets: Any = self.cluster.offsets(self.names)
         self._admin = broker.backend.admin
         self.owners: list[Owner] = []

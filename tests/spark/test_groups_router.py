@@ -21,7 +21,6 @@ from marq.groups.names import group_names
 from marq.kafka.backend import Kafka
 from marq.kafka.client.record import stored
 from marq.kafka.groups.copying import Copier
-from marq.kafka.groups.service import service_of
 from tests.e2e.kafka_fixtures import NewQueue, broker, connect, new_queue
 from tests.e2e.kafka_process import eventually
 
@@ -93,7 +92,7 @@ def count(kafka: Kafka, queue: str) -> int:
 def copy_all(kafka: Kafka, queue: str, group: marq.Group) -> None:
     """As a member's process does it."""
     names = group_names(queue, "g", kafka.space)
-    cluster = service_of(kafka)._manager.cluster
+    cluster = kafka.groups()._manager.cluster
     ends = kafka.admin.ends(queue, 3)
     with closing(cluster.copy_offsets(names)) as offsets:
         for number, end in enumerate(ends):

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from marq.core.messages.stored import Outgoing
-from marq.kafka.groups.delivery import GroupDelivery
+from marq.kafka.groups.delivery import KafkaGroupDelivery
 from marq.kafka.groups.note import Note
 from marq.kafka.groups.owner import Owner
 from marq.kafka.groups.tenure import Tenure
@@ -36,7 +36,7 @@ class Nobody:
     def moved(self) -> None:
         pass
 
-    def letter(self, delivery: GroupDelivery, reason: str) -> Outgoing:
+    def letter(self, delivery: KafkaGroupDelivery, reason: str) -> Outgoing:
         return Outgoing("dlq.orders", 0, None, reason.encode(), ())
 
 
@@ -48,7 +48,7 @@ def tenure() -> Tenure:
     return found
 
 
-def handed(tenure: Tenure) -> GroupDelivery:
+def handed(tenure: Tenure) -> KafkaGroupDelivery:
     delivery = tenure.begin(tenure.take(), 1)
     assert delivery is not None
     return delivery

@@ -22,7 +22,10 @@ def test_every_public_name_says_what_it_is() -> None:
     assert [name for name in marq.__all__ if not inspect.getdoc(getattr(marq, name))] == []
 
 
-@pytest.mark.parametrize("name", ["Broker", "Queue", "Delivery", "DeadLetters", "Worker"])
+@pytest.mark.parametrize(
+    "name",
+    ["Broker", "Queue", "Delivery", "DeadLetters", "Worker", "Group", "GroupDelivery", "Instance"],
+)
 def test_every_public_method_says_what_comes_of_it(name: str) -> None:
     methods = inspect.getmembers(getattr(marq, name), inspect.isfunction)
 

@@ -23,7 +23,7 @@ def route(
     """Copy the queue's messages to a group made with router="spark", until stopped."""
     with connected(url) as broker, stop_asked() as asked:
         backend: Any = broker.backend
-        if not hasattr(backend, "admin"):
+        if backend.groups() is None:
             raise ConfigError("ordered groups need Kafka: connect to kafka:// or embedded://")
         from marq.spark import group_router  # Spark is loaded only where it is used
 

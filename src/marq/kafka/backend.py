@@ -3,43 +3,32 @@
 from __future__ import annotations
 
 import contextlib
-import random
-import secrets
-import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import count
 from types import MappingProxyType
 from weakref import WeakSet
 
 from msgspec.structs import replace
 
-from marq import forks, lifetime
 from marq.backend import Inbox
-from marq.core import names
-from marq.core.catalog.definitions import Catalog, QueueDefinition
+from marq.core.catalog.definitions import QueueDefinition
 from marq.core.fate.redelivery import AHEAD_MS
 from marq.core.markers import codec
 from marq.core.markers.marker import Action, HeldParked, Hold, ParkedRef
 from marq.core.messages.sending import Message
 from marq.core.messages.stored import PURGED_AT, Stored
-from marq.errors import ConfigError, NotConnected, QueueError
+from marq.errors import ConfigError, QueueError
+from marq.kafka.access import Access
 from marq.kafka.client import config
 from marq.kafka.cluster import other_spaces, topics
-from marq.kafka.cluster.admin import Admin
-from marq.kafka.cluster.catalog_log import CatalogLog
-from marq.kafka.cluster.connection import Connection
 from marq.kafka.cluster.queue_topic import QueueTopic
-from marq.kafka.cluster.reader import Reader
 from marq.kafka.cluster.stats_log import LATE_MS, Sign
-from marq.kafka.finishing import finish, leave
+from marq.kafka.groups.service import Service
 from marq.kafka.inspecting import counts, dead_letters
-from marq.kafka.marking.markers import Markers
 from marq.kafka.receiving.inbox import KafkaInbox
 from marq.kafka.receiving.pump import Pump
-from marq.kafka.receiving.queue_end import QueueEnd
+from marq.kafka.receiving.queue_end import QueueEnd, leave
 from marq.kafka.sending.outgoing import outgoing
-from marq.kafka.sending.sender import Sender
 from marq.message import Sent, Stats
 from marq.receipt import Receipt
 from marq.settings import Settings
@@ -47,129 +36,30 @@ from marq.settings import Settings
 _LINGER_MS, _MARKER_LINGER_MS = 5, 1
 
 
-class Kafka:
+class Kafka(Access):
     """A backend on a cluster."""
 
     def __init__(self, servers: str, settings: Settings, by_tracker: bool = False) -> None:
-        self._servers = servers
-        self._extra: config.Config = dict(settings.kafka)
-        self.space = names.space(settings.namespace)
-        self._timeout_s = settings.connect_timeout / 1_000
-        self._by_tracker = by_tracker
         self.ends: WeakSet[QueueEnd] = WeakSet()
-        self._closed = False
-        self._begin()
-        self._connected()
-        forks.tell(self)
+        self._groups: Service | None = None
+        super().__init__(servers, settings, by_tracker)
 
     def _begin(self) -> None:
-        """Nothing is known, sent or received yet in this process."""
-        self._lock = threading.RLock()
-        self._connection: Connection | None = None
-        self._sender: Sender | None = None
-        self._markers: Markers | None = None
+        super()._begin()
         self._pumps: dict[str, tuple[Pump, KafkaInbox]] = {}
-        self.sequence = count(1)
-        """Numbers the claims of this process."""
-        self._random = random.Random()
-        self.failure: QueueError | None = None
 
     def forked(self) -> None:
-        """This is a child of the process that had all this: what it had under way it goes on with;
-        here a connection is made when one is needed."""
-        if self._markers is not None:
-            self._markers.forked()
-        if self._sender is not None:
-            self._sender.forked()
         for end in list(self.ends):
             end.forked()
-        self._begin()
-
-    def _connected(self) -> Connection:
-        return self._connection or self._connect()
-
-    def _connect(self) -> Connection:
-        self._refuse_if_closed()
-        about = (self._servers, self._extra, self.space, self._timeout_s, self._by_tracker)
-        with self._lock:
-            self._connection = self._connection or Connection(*about)
-            return self._connection
-
-    def _refuse_if_closed(self) -> None:
-        if self._closed:
-            raise ConfigError("the broker is closed: connect again")
-
-    @property
-    def admin(self) -> Admin:
-        return self._connected().admin
-
-    @property
-    def reader(self) -> Reader:
-        return self._connected().reader
-
-    @property
-    def catalog_log(self) -> CatalogLog:
-        return self._connected().catalog_log
-
-    @property
-    def markers_partitions(self) -> int:
-        return self._connected().markers_partitions
-
-    @property
-    def replicas(self) -> int:
-        """How many copies the cluster keeps of a record."""
-        return self._connected().replicas
-
-    @property
-    def sender(self) -> Sender:
-        with self._lock:
-            if self._sender is None:
-                self._refuse_if_closed()
-                settings = config.producer(self._servers, self._extra, _LINGER_MS)
-                self._sender = Sender(settings, self._fail)
-                lifetime.at_work()
-            return self._sender
-
-    @property
-    def markers(self) -> Markers:
-        with self._lock:
-            if self._markers is None:
-                self._refuse_if_closed()
-                settings = config.producer(self._servers, self._extra, _MARKER_LINGER_MS)
-                worker = secrets.randbits(64)
-                self._markers = Markers(settings, self._hold_log, worker, self._fail)
-                lifetime.at_work()
-            return self._markers
-
-    @property
-    def _hold_log(self) -> tuple[str, int]:
-        """Where markers go, and how many partitions it has."""
-        return self.space.markers, self.markers_partitions
+        super().forked()
 
     def _fail(self, error: QueueError) -> None:
-        """What was written is heard of no more: whoever takes messages is told."""
-        self.failure = self.failure or error
+        """Whoever takes messages is told."""
+        super()._fail(error)
         for _, inbox in list(self._pumps.values()):
             inbox.fail(error)
 
-    def now_ms(self) -> int:
-        return (self._markers or self.markers).clock.now_ms()
-
     # Queues.
-
-    def catalog(self) -> Catalog:
-        return self.catalog_log.read()
-
-    def recent_catalog(self) -> Catalog:
-        """The catalog as it was a second ago at most."""
-        return self.catalog_log.recent()
-
-    def definition(self, name: str) -> QueueDefinition:
-        """The queue's definition as it was a second ago at most."""
-        found = self.catalog_log.recent().of_topic(name)
-        if found is None:
-            raise ConfigError(f"there is no queue {name!r}: it was deleted; create it again first")
-        return found
 
     def change(self, name: str, definition: QueueDefinition | None, version: int) -> bool:
         before = self.catalog_log.read()
@@ -230,23 +120,8 @@ class Kafka:
             return False
         ref = ParkedRef(round(sent.due.timestamp() * 1_000), sent.offset)
         hold = codec.encode(Hold(parked=(HeldParked(ref, Action.CANCEL),)))
-        at_ms = self.sender.append(sent.topic, sent.partition, hold, self._timeout_s)
+        at_ms = self.sender.append(sent.topic, sent.partition, hold, self.connect_timeout_s)
         return (self.now_ms() if at_ms is None else at_ms) < ref.due_ms - AHEAD_MS
-
-    def flush(self, timeout_s: float | None) -> None:
-        """Wait until what was sent and settled is durable; what never will be is an error."""
-        self._refuse_if_closed()
-        until = None if timeout_s is None else time.monotonic() + timeout_s
-        if self._markers is not None:
-            self._markers.flush_now()  # while messages are on their way
-        if self._sender is not None:
-            self._sender.flush(timeout_s)
-            self._sender.tell()
-        if self._markers is not None:
-            left_s = None if until is None else max(0.0, until - time.monotonic())
-            if not self._markers.flush(left_s):
-                raise NotConnected("acks are not durable yet: no broker takes them in time")
-            self._markers.tell()
 
     # Receiving.
 
@@ -280,7 +155,7 @@ class Kafka:
             markers.flush_ledger,
         )
         group, hold_log = self.space.consumer_group(queue), self._hold_log
-        settings = config.group_consumer(self._servers, group, self._extra)
+        settings = config.group_consumer(self.servers, group, self.extra)
         topic = QueueTopic(queue, self.admin, self.reader, hold_log)
         pump = Pump(topic, settings, markers, inbox, self.sequence)
         pump.start()
@@ -294,15 +169,11 @@ class Kafka:
             inbox.close()
             pump.stop()
 
-    @property
-    def connect_timeout_s(self) -> float:
-        return self._timeout_s
-
     def peek(self, topic: str, limit: int) -> list[Stored]:
         return counts.peek(self, topic, limit)
 
     def redrive(self, chunks: Iterable[list[Stored]]) -> Iterator[int]:
-        return dead_letters.redrive(self, chunks)
+        return dead_letters.redrive(self, lambda names: self.groups().find(names), chunks)
 
     def discard(self, chunks: Iterable[list[Stored]]) -> Iterator[int]:
         return dead_letters.discard(self, chunks)
@@ -324,29 +195,23 @@ class Kafka:
         """The counts of this very moment, from a look at the logs."""
         return counts.stats(self, queue)
 
+    # Ordered groups.
+
+    def groups(self) -> Service:
+        with self._lock:
+            self._groups = self._groups or Service(self)
+            return self._groups
+
+    # Closing.
+
     def finish(self, timeout_s: float) -> str:
-        """Make durable what was sent and settled; what is not in time, in words."""
         until = time.monotonic() + timeout_s
-        left = finish(self._sender, self._markers, until)
+        left = super().finish(timeout_s)
         leave([pump for pump, _ in self._pumps.values()], until)
         return left
 
-    def in_hands(self) -> bool:
-        """Whether someone may still settle what was handed out."""
-        return self._markers is not None and self._markers.in_hands()
-
     def close(self) -> None:
-        self._closed = True
         with contextlib.ExitStack() as last:  # each of them, even if one before it fails
-            last.callback(self._disconnect)
-            if self._sender is not None:
-                last.callback(self._sender.close)
-            if self._markers is not None:
-                last.callback(self._markers.close)
+            last.callback(super().close)
             for queue in list(self._pumps):
                 last.callback(self.close_pump, queue)
-
-    def _disconnect(self) -> None:
-        found, self._connection = self._connection, None
-        if found is not None:
-            found.close()

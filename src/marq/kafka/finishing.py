@@ -6,7 +6,6 @@ import contextlib
 import time
 
 from marq.kafka.marking.markers import Markers
-from marq.kafka.receiving.pump import Pump
 from marq.kafka.sending.sender import Sender
 
 
@@ -25,11 +24,3 @@ def finish(sender: Sender | None, markers: Markers | None, until: float) -> str:
     if markers is not None and (settled := markers.unwritten()):
         words.append(f"{settled} acks, retries or rejects: those messages come again")
     return " and ".join(words)
-
-
-def leave(pumps: list[Pump], until: float) -> None:
-    """Leave the groups, in the time that is left: others need not find out that we are gone."""
-    for pump in pumps:
-        pump.stop(0)
-    for pump in pumps:
-        pump.stop(max(0.0, until - time.monotonic()))

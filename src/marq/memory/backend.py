@@ -139,6 +139,9 @@ class Memory:
     def flush(self, timeout_s: float | None) -> None:
         """Nothing to wait for: what was written is there."""
 
+    def groups(self) -> None:
+        """Ordered groups need Kafka."""
+
     # Dead letters.
 
     def peek(self, topic: str, limit: int) -> list[Stored]:

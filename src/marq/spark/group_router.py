@@ -26,7 +26,6 @@ from marq.kafka.backend import Kafka
 from marq.kafka.groups.backlog import Backlog
 from marq.kafka.groups.clients import Cluster, cluster_of
 from marq.kafka.groups.copying import Copier, copied
-from marq.kafka.groups.service import service_of
 from marq.spark import session
 from marq.spark.java_settings import java_settings
 from marq.stopping import Stopping
@@ -131,14 +130,14 @@ def _bytes(value: bytearray | None) -> bytes | None:
 
 def copying_of(kafka: Kafka, names: GroupNames) -> Copying:
     """What the tasks of a group's router need, as things are now."""
-    table = service_of(kafka).table(names)
+    table = kafka.groups().table(names)
     if table.config is None or table.config.kind == "static":
         raise ConfigError("a static group reads the queue itself: there is nothing to copy")
     if table.config.router != "spark":
         raise ConfigError('the members of this group copy: create it with router="spark"')
     purged = tuple(kafka.definition(names.queue).purged.items())
-    extra = tuple(kafka._extra.items())
-    return Copying(kafka._servers, extra, names, table.config, table.sources, purged)
+    extra = tuple(kafka.extra.items())
+    return Copying(kafka.servers, extra, names, table.config, table.sources, purged)
 
 
 def run(kafka: Kafka, names: GroupNames, checkpoint: Path, master: str, stopping: Stopping) -> None:

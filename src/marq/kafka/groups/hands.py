@@ -1,10 +1,10 @@
-"""What works for one claim: lanes that hand out, and the tenures they serve."""
+"""What works for one claim: its hands, and the tenures they serve."""
 
 from __future__ import annotations
 
 from marq.groups.config import GroupConfig
 from marq.kafka.groups.fetch import Fetcher
-from marq.kafka.groups.lanes import Lane
+from marq.kafka.groups.hand import Hand
 from marq.kafka.groups.note import Note
 from marq.kafka.groups.owner import Owner
 from marq.kafka.groups.plan import Plan
@@ -12,14 +12,14 @@ from marq.kafka.groups.tenure import Tenure
 
 
 class Hands:
-    """Lanes of a claim: one for all partitions, or one for each."""
+    """Hands of a claim: one for all partitions, or one for each."""
 
     def __init__(self, fetcher: Fetcher, config: GroupConfig, owner: Owner, plan: Plan) -> None:
         self._fetcher = fetcher
         self._config = config
         self._owner = owner
         self._plan = plan
-        self._lanes: dict[int, Lane] = {}
+        self._hands: dict[int, Hand] = {}
         fetcher.arrived = self._arrived
         owner.moved = self._moved
 
@@ -33,7 +33,7 @@ class Hands:
         ]
         for tenure in tenures:
             self._owner.tenures[tenure.partition] = tenure
-            self._lane(tenure.partition).serve(tenure)
+            self._hand(tenure.partition).serve(tenure)
         self._fetcher.start(tenures)
 
     def stop(self, partitions: frozenset[int]) -> None:
@@ -45,20 +45,20 @@ class Hands:
     def close(self) -> None:
         """Hand out nothing more; handlers that run are not waited for."""
         self._fetcher.stop(frozenset(range(self._config.max_members)))
-        for lane in self._lanes.values():
-            lane.close()
+        for hand in self._hands.values():
+            hand.close()
 
-    def _lane(self, partition: int) -> Lane:
+    def _hand(self, partition: int) -> Hand:
         number = partition if self._config.pending_per == "partition" else 0
-        if number not in self._lanes:
-            name = f"marq-group-lane-{number}"
-            self._lanes[number] = Lane(self._config, self._owner, self._plan, name)
-        return self._lanes[number]
+        if number not in self._hands:
+            name = f"marq-group-hand-{number}"
+            self._hands[number] = Hand(self._config, self._owner, self._plan, name)
+        return self._hands[number]
 
     def _arrived(self, partition: int) -> None:
-        self._lane(partition).wake()
+        self._hand(partition).wake()
 
     def _moved(self) -> None:
-        for lane in tuple(self._lanes.values()):
-            if lane.idle:
-                lane.wake()
+        for hand in tuple(self._hands.values()):
+            if hand.idle:
+                hand.wake()

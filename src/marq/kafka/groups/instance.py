@@ -9,7 +9,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
 from uuid import uuid4
 
 from marq import forks, threads
@@ -24,6 +23,7 @@ from marq.kafka.groups.clients import Cluster
 from marq.kafka.groups.log import GroupLog, now_ms
 from marq.kafka.groups.performer import Performer
 from marq.kafka.groups.plan import Plan
+from marq.member import Instance
 
 log = logging.getLogger("marq.groups")
 
@@ -32,9 +32,8 @@ _JITTER_MS = 50
 _STEPPED_DOWN_MS = 1_000
 
 
-class Instance:
-    """A process's part in a group, for one member. A context manager: leaving it drains, acks and
-    resigns."""
+class KafkaInstance(Instance):
+    """A thread, and what it decides by."""
 
     def __init__(self, cluster: Cluster, names: GroupNames, member: str, plan: Plan) -> None:
         self.member = member
@@ -67,44 +66,31 @@ class Instance:
 
     @property
     def is_active(self) -> bool:
-        """Whether it is the one of its member that messages are handed to."""
         return self._state.phase in (Phase.ACTIVE, Phase.LEAVING)
 
     @property
     def partitions(self) -> frozenset[int]:
-        """What is delivered here now."""
         return self._state.running
 
     @property
     def ended(self) -> bool:
-        """Whether it is over; `wait` tells how."""
         return self._over.is_set()
 
-    def wait_until_active(self, timeout: float) -> bool:
-        """Whether it became active in time."""
-        return self.wait_until(lambda: self.is_active, timeout)
-
     def wait_until(self, true: Callable[[], bool], timeout: float) -> bool:
-        """Whether that became true of it in time."""
         with self._changed:
             self._changed.wait_for(lambda: true() or self.ended, timeout)
         return true()
 
     def stop(self) -> None:
-        """Drain, ack, resign and end; again is harmless."""
         self._posted.put(moves.Leave())
         if threading.current_thread() is not self._thread:
             self._over.wait()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Whether it has ended in time; raises the error it ended with, if any."""
         done = self._over.wait(timeout)
         if self._error is not None:
             raise self._error
         return done
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self,

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
 
 from marq.errors import QueueError
 from marq.groups.names import GroupNames
+from marq.kafka.access import Access
 from marq.kafka.groups.manager import Manager
-
-if TYPE_CHECKING:
-    from marq.kafka.backend import Kafka
 
 log = logging.getLogger("marq.tracker")
 
@@ -24,10 +21,10 @@ nothing is taken away from a group that is made again under its name."""
 class GroupKeeping:
     """Records groups of earlier releases, and removes what is left of deleted ones."""
 
-    def __init__(self, kafka: Kafka) -> None:
-        self._manager = Manager(kafka)
+    def __init__(self, access: Access) -> None:
+        self._manager = Manager(access)
         self._registry = self._manager.registry
-        self._space = kafka.space
+        self._space = access.space
         self._since: dict[tuple[GroupNames, int], float] = {}
         """By group and version of its record, since when it has been a leftover."""
 

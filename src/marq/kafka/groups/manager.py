@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from marq.errors import ConfigError, NotConnected
@@ -15,14 +14,12 @@ from marq.groups.names import GroupNames
 from marq.groups.protocol import proxy_hold
 from marq.groups.records import ConfigRecord, StepDown
 from marq.groups.table import Table
+from marq.kafka.access import Access
 from marq.kafka.cluster import topics
 from marq.kafka.groups.clients import LARGEST, Cluster
 from marq.kafka.groups.log import GroupLog, now_ms
 from marq.kafka.groups.performer import fence
 from marq.kafka.groups.registry import Registry
-
-if TYPE_CHECKING:
-    from marq.kafka.backend import Kafka
 
 _COMPACTED = {"cleanup.policy": "compact"}
 _DATA = {**topics.KEPT, **topics.TRIMMED, "max.message.bytes": str(LARGEST)}
@@ -31,12 +28,12 @@ _DATA = {**topics.KEPT, **topics.TRIMMED, "max.message.bytes": str(LARGEST)}
 class Manager:
     """The groups of a cluster."""
 
-    def __init__(self, kafka: Kafka) -> None:
-        self._kafka = kafka
+    def __init__(self, access: Access) -> None:
+        self._access = access
         self.cluster = Cluster(
-            kafka._servers, kafka._extra, kafka.admin, kafka.replicas, kafka._timeout_s
+            access.servers, access.extra, access.admin, access.replicas, access.connect_timeout_s
         )
-        self.registry = Registry(kafka.catalog_log, kafka.admin, kafka.space)
+        self.registry = Registry(access.catalog_log, access.admin, access.space)
 
     # Looking.
 
@@ -53,7 +50,7 @@ class Manager:
             return log.table if log.table.config else None
 
     def _is_laid_out(self, names: GroupNames) -> bool:
-        return self._kafka.admin.describe(names.control) is not None
+        return self._access.admin.describe(names.control) is not None
 
     def look(self, names: GroupNames) -> tuple[Table, dict[str, str]]:
         """The table, and the active instance of each member; waits for a beat of everyone, or a
@@ -110,14 +107,14 @@ class Manager:
     def _check_name(self, names: GroupNames) -> None:
         rules.new_group_name(names.group)
         other = f"group.{names.queue}.{names.group}"
-        if self._kafka.catalog().queue(other) is not None:
+        if self._access.catalog().queue(other) is not None:
             raise ConfigError(
                 f"queue {other!r} has the consumer group that group {names.group!r} of "
                 f"{names.queue!r} would have: choose another name for the group"
             )
 
     def _lay_out(self, names: GroupNames, wanted: GroupConfig) -> None:
-        partitions = self._kafka.definition(names.queue).partitions
+        partitions = self._access.definition(names.queue).partitions
         if wanted.kind == "static" and partitions != wanted.max_members:
             raise ConfigError(
                 f"a static group has the queue's partitions: queue {names.queue!r} has "
@@ -126,12 +123,12 @@ class Manager:
         own = [(names.control, 1, topics.LOGGED), (names.leases, 1, _COMPACTED)]
         if wanted.kind == "elastic":
             own.append((names.base, wanted.max_members, _DATA))
-        self._kafka.admin.create(own, self.cluster.replicas)
-        self._kafka.admin.wait_until_led(*(name for name, _, _ in own))
+        self._access.admin.create(own, self.cluster.replicas)
+        self._access.admin.wait_until_led(*(name for name, _, _ in own))
 
     def _sources(self, names: GroupNames) -> list[int]:
-        partitions = self._kafka.definition(names.queue).partitions
-        return self._kafka.admin.starts(names.queue, partitions)
+        partitions = self._access.definition(names.queue).partitions
+        return self._access.admin.starts(names.queue, partitions)
 
     def change(self, names: GroupNames, how: Callable[[GroupConfig], GroupConfig]) -> GroupConfig:
         """Change the membership; tried again while someone else is faster."""

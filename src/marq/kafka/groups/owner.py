@@ -15,7 +15,7 @@ from marq.core.messages.stored import Outgoing
 from marq.errors import Fenced, QueueError
 from marq.kafka.client.making import Producer
 from marq.kafka.groups import transactions
-from marq.kafka.groups.delivery import GroupDelivery
+from marq.kafka.groups.delivery import KafkaGroupDelivery
 from marq.kafka.groups.tenure import Tenure, fenced
 from marq.kafka.groups.transactions import Superseded, Transactions
 
@@ -28,7 +28,7 @@ IDLE_COMMIT_S = 86_400.0
 RETRY_S = 1.0
 TRIM_S = 5.0
 
-Letter = Callable[[GroupDelivery, str], Outgoing | None]
+Letter = Callable[[KafkaGroupDelivery, str], Outgoing | None]
 
 
 class Owner:
@@ -47,7 +47,7 @@ class Owner:
         self.ack_wait_s = ack_wait_s
         self.letter: Letter = lambda delivery, reason: None
         self.moved: Callable[[], None] = lambda: None
-        """Told that lanes should look again."""
+        """Told that hands should look again."""
         self.lost: Callable[[], None] = lambda: None
         """Told, once, that the producer is fenced."""
         self.failed: Callable[[BaseException], None] = lambda error: None
@@ -65,7 +65,7 @@ class Owner:
         self._flusher = threads.start(self._run, "marq-group-acks", self._died)
 
     def dirty(self) -> None:
-        """Something is to be committed, and lanes may go on."""
+        """Something is to be committed, and hands may go on."""
         if not self._dirty.is_set():
             self._dirty.set()
         self.moved()
@@ -93,7 +93,9 @@ class Owner:
             except QueueError as error:
                 log.warning("a delivery goes uncounted", extra={"reason": str(error)})
 
-    def double_ack(self, tenure: Tenure, delivery: GroupDelivery, outputs: list[Outgoing]) -> None:
+    def double_ack(
+        self, tenure: Tenure, delivery: KafkaGroupDelivery, outputs: list[Outgoing]
+    ) -> None:
         """Commit through this message, with the outputs; return when it is a fact."""
         tenure.wait_for_turn(delivery)
         with self._lock:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from marq.core.messages.stored import Outgoing
-from marq.kafka.groups.delivery import GroupDelivery
+from marq.kafka.groups.delivery import KafkaGroupDelivery
 
-Handler = Callable[[GroupDelivery], object]
+Handler = Callable[[KafkaGroupDelivery], object]
 
 
 def nothing(instance: Any) -> None:
@@ -21,7 +21,7 @@ class Plan:
     """The handler and what goes with it."""
 
     handler: Handler
-    letter: Callable[[GroupDelivery, str], Outgoing | None]
+    letter: Callable[[KafkaGroupDelivery, str], Outgoing | None]
     """A message as a dead letter; None where the queue wants none."""
     now_ms: Callable[[], int]
     """The broker's clock."""

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
 
@@ -21,17 +21,15 @@ from marq.errors import ConfigError, QueueError
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames
 from marq.groups.table import Table
+from marq.kafka.access import Access
 from marq.kafka.client.making import take
 from marq.kafka.client.record import stored
 from marq.kafka.client.refusals import refusal
 from marq.kafka.groups.backlog import Backlog
 from marq.kafka.groups.clients import Cluster
 from marq.kafka.groups.copying import Copier, copied
-from marq.kafka.groups.instance import Instance
+from marq.kafka.groups.instance import KafkaInstance
 from marq.kafka.groups.transactions import Superseded
-
-if TYPE_CHECKING:
-    from marq.kafka.backend import Kafka
 
 log = logging.getLogger("marq.groups")
 
@@ -50,9 +48,9 @@ class Router:
     serves with an error: nobody would notice otherwise that nothing comes any more.
     """
 
-    def __init__(self, kafka: Kafka, cluster: Cluster, names: GroupNames, table: Table) -> None:
+    def __init__(self, access: Access, cluster: Cluster, names: GroupNames, table: Table) -> None:
         assert table.config is not None
-        self._kafka = kafka
+        self._access = access
         self._cluster = cluster
         self._names = names
         self._config: GroupConfig = table.config
@@ -62,7 +60,7 @@ class Router:
         self._is_paused = False
         self._backlog = Backlog(cluster.admin, names, table.config)
         self._closing = threading.Event()
-        self._served: list[Instance] = []
+        self._served: list[KafkaInstance] = []
         self.failure: BaseException | None = None
         self._in_a_row = 0
         self._look_s = 0.0
@@ -70,7 +68,7 @@ class Router:
         """What went wrong while partitions were assigned."""
         self._thread = threads.start(self._run, "marq-group-router", self._died)
 
-    def serve(self, instance: Instance) -> None:
+    def serve(self, instance: KafkaInstance) -> None:
         """Tell this one if copying fails for good."""
         self._served = [*(each for each in self._served if not each.ended), instance]
         if self.failure is not None:
@@ -138,7 +136,7 @@ class Router:
     def _purged(self) -> dict[str, int]:
         """What is void of the queue. One that is deleted is waited for: its groups end with it,
         and tell whoever has an instance."""
-        found = self._kafka.recent_catalog().queue(self._names.queue)
+        found = self._access.recent_catalog().queue(self._names.queue)
         if found is None:
             raise QueueError(f"the queue {self._names.queue!r} was deleted")
         return found.purged

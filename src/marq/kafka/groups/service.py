@@ -16,9 +16,9 @@ from marq.errors import ConfigError
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames
 from marq.groups.table import Table
-from marq.kafka.backend import Kafka
-from marq.kafka.groups.delivery import GroupDelivery
-from marq.kafka.groups.instance import Instance
+from marq.kafka.access import Access
+from marq.kafka.groups.delivery import KafkaGroupDelivery
+from marq.kafka.groups.instance import KafkaInstance
 from marq.kafka.groups.manager import Manager
 from marq.kafka.groups.plan import Handler, Plan
 from marq.kafka.groups.router import Router
@@ -29,8 +29,8 @@ from marq.receipt import Receipt
 class Service:
     """Groups, instances and routers of a connection."""
 
-    def __init__(self, kafka: Kafka) -> None:
-        self._kafka = kafka
+    def __init__(self, access: Access) -> None:
+        self._access = access
         self._begin()
         forks.tell(self)
 
@@ -46,7 +46,7 @@ class Service:
     @property
     def _manager(self) -> Manager:
         if self._found is None:
-            self._found = Manager(self._kafka)
+            self._found = Manager(self._access)
         return self._found
 
     @property
@@ -101,17 +101,19 @@ class Service:
             if names.queue == queue:
                 self.delete(names)
 
-    def consume(self, names: GroupNames, member: str, handler: Handler, **more: Any) -> Instance:
+    def consume(
+        self, names: GroupNames, member: str, handler: Handler, **more: Any
+    ) -> KafkaInstance:
         """A new instance; with it, where the group says so, copying from the queue."""
-        self._kafka.definition(names.queue)
+        self._access.definition(names.queue)
         table = self.table(names)
         assert table.config is not None
 
-        def letter(delivery: GroupDelivery, reason: str) -> Outgoing | None:
+        def letter(delivery: KafkaGroupDelivery, reason: str) -> Outgoing | None:
             return self._letter(names, member, delivery, reason)
 
-        plan = Plan(handler, letter, self._kafka.now_ms, **more)
-        instance = Instance(self._manager.cluster, names, member, plan)
+        plan = Plan(handler, letter, self._access.now_ms, **more)
+        instance = KafkaInstance(self._manager.cluster, names, member, plan)
         if table.config.kind == "elastic" and table.config.router == "members":
             self._router(names, table).serve(instance)
         return instance
@@ -121,7 +123,7 @@ class Service:
         with self._lock:
             found = self._routers.get(names)
             if found is None or found.failure is not None:
-                found = Router(self._kafka, self._manager.cluster, names, table)
+                found = Router(self._access, self._manager.cluster, names, table)
                 self._routers[names] = found
             return found
 
@@ -133,30 +135,22 @@ class Service:
             router.close()
 
     def _letter(
-        self, names: GroupNames, member: str, delivery: GroupDelivery, reason: str
+        self, names: GroupNames, member: str, delivery: KafkaGroupDelivery, reason: str
     ) -> Outgoing | None:
         # Of a deleted queue, too: its dead letters outlive it.
-        definition = self._kafka.recent_catalog().queue(names.queue)
+        definition = self._access.recent_catalog().queue(names.queue)
         context = Context(names.queue, definition, 0, 0.0)
         past = Past(delivery.attempt, delivery.stored.at_ms, member, reason)
         return redelivery.buried(delivery.stored, context, reason, (past,), names.base).record
 
     def send(self, names: GroupNames, message: Message, partition: int) -> Receipt[Sent]:
         found = Outgoing(names.queue, partition, message.key, message.value, message.headers)
-        return self._kafka.sender.send(found)
+        return self._access.sender.send(found)
 
     def waiting(self, names: GroupNames, config: GroupConfig) -> list[int]:
         """By partition, messages in the group's topic that are not acked."""
         topic = names.data(config.kind)
-        admin, partitions = self._kafka.admin, config.max_members
+        admin, partitions = self._access.admin, config.max_members
         ends, starts = admin.ends(topic, partitions), admin.starts(topic, partitions)
         done = admin.committed(names.offsets, topic, partitions)
         return [end - max(start, at) for start, at, end in zip(starts, done, ends, strict=True)]
-
-
-def service_of(kafka: Any) -> Service:
-    """The connection's one service."""
-    found: Service | None = getattr(kafka, "_groups", None)
-    if found is None:
-        found = kafka._groups = Service(kafka)
-    return found

@@ -6,23 +6,40 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 from marq.core.messages.stored import Outgoing
 from marq.errors import AlreadySettled, Fenced, LeaseLost
 from marq.groups.output import Output
-from marq.kafka.groups.delivery import GroupDelivery
+from marq.kafka.groups.delivery import KafkaGroupDelivery
 from marq.kafka.groups.note import Note
 
-if TYPE_CHECKING:
-    from marq.kafka.groups.owner import Owner
+
+class Claimant(Protocol):
+    """Who holds the claim that a tenure belongs to."""
+
+    ack_wait_s: float
+
+    @property
+    def letter(self) -> Callable[[KafkaGroupDelivery, str], Outgoing | None]: ...
+
+    @property
+    def moved(self) -> Callable[[], None]: ...
+
+    def dirty(self) -> None:
+        """Something is to be committed."""
+        ...
+
+    def double_ack(
+        self, tenure: Tenure, delivery: KafkaGroupDelivery, outputs: list[Outgoing]
+    ) -> None: ...
 
 
 class Tenure:
     """What was handed out of a partition, and up to where it is done without a gap."""
 
-    def __init__(self, owner: Owner, partition: int, fence: int, start: int, note: Note) -> None:
+    def __init__(self, owner: Claimant, partition: int, fence: int, start: int, note: Note) -> None:
         self.partition = partition
         self.fence = fence
         self.watermark = start
@@ -39,16 +56,16 @@ class Tenure:
         self.attempts: dict[int, int] = {}
         self.last_commit_s = time.monotonic()
         self._owner = owner
-        self._handed: dict[int, GroupDelivery] = {}
+        self._handed: dict[int, KafkaGroupDelivery] = {}
         """In order: what is not done, or done behind something that is not."""
         self._letters: list[tuple[int, Outgoing]] = []
         self._put_backs = self._seen = 0
-        """How often something was put back, and how often when the lane last took a message."""
+        """How often something was put back, and how often when the hand last took a message."""
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._waiting = 0
 
-    # For the lane: it takes a message, and says what becomes of it. What any thread puts back in
+    # For the hand: it takes a message, and says what becomes of it. What any thread puts back in
     # between comes before that message, so then it is taken again, in its turn.
 
     def take(self) -> Any:
@@ -70,9 +87,9 @@ class Tenure:
             before.append(self.inbox.popleft())
         self.inbox.extendleft([message, *reversed(before)])
 
-    def begin(self, message: Any, attempt: int) -> GroupDelivery | None:
+    def begin(self, message: Any, attempt: int) -> KafkaGroupDelivery | None:
         """Hand a message out; None if it is not its turn, or the partition is being given up."""
-        delivery = GroupDelivery(self, message, attempt)
+        delivery = KafkaGroupDelivery(self, message, attempt)
         with self._lock:
             if not self._is_its_turn(message):
                 return None
@@ -90,7 +107,7 @@ class Tenure:
         with self._lock:
             if not self._is_its_turn(message):
                 return
-            delivery = GroupDelivery(self, message, 0)
+            delivery = KafkaGroupDelivery(self, message, 0)
             self._handed[delivery.offset] = delivery
             self._done(delivery, letter)
         self._owner.dirty()
@@ -115,34 +132,34 @@ class Tenure:
 
     # For the handler.
 
-    def ack(self, delivery: GroupDelivery) -> None:
+    def ack(self, delivery: KafkaGroupDelivery) -> None:
         with self._lock:
             self._refuse(delivery)
             self._done(delivery)
         self._owner.dirty()
 
-    def double_ack(self, delivery: GroupDelivery, outputs: Iterable[Output]) -> None:
+    def double_ack(self, delivery: KafkaGroupDelivery, outputs: Iterable[Output]) -> None:
         self._owner.double_ack(self, delivery, [each.outgoing() for each in outputs])
 
-    def term(self, delivery: GroupDelivery, reason: str) -> None:
+    def term(self, delivery: KafkaGroupDelivery, reason: str) -> None:
         letter = self._owner.letter(delivery, reason)
         with self._lock:
             self._refuse(delivery)
             self._done(delivery, letter)
         self._owner.dirty()
 
-    def nak(self, delivery: GroupDelivery, delay_ms: int, reason: str) -> None:
+    def nak(self, delivery: KafkaGroupDelivery, delay_ms: int, reason: str) -> None:
         with self._lock:
             self._refuse(delivery)
             self._put_back(delivery, delay_ms / 1_000)
         self._owner.moved()
 
-    def in_progress(self, delivery: GroupDelivery) -> None:
+    def in_progress(self, delivery: KafkaGroupDelivery) -> None:
         with self._lock:
             self._refuse(delivery)
             delivery.deadline_s = time.monotonic() + self._owner.ack_wait_s
 
-    def _refuse(self, delivery: GroupDelivery) -> None:
+    def _refuse(self, delivery: KafkaGroupDelivery) -> None:
         if self.closed:
             raise fenced(delivery)
         if delivery.settled:
@@ -156,7 +173,7 @@ class Tenure:
                 message_id=delivery.message_id,
             )
 
-    def _done(self, delivery: GroupDelivery, letter: Outgoing | None = None) -> None:
+    def _done(self, delivery: KafkaGroupDelivery, letter: Outgoing | None = None) -> None:
         delivery.settled = True
         if letter is not None:
             self._letters.append((delivery.offset, letter))
@@ -172,7 +189,7 @@ class Tenure:
         if self._waiting:
             self._changed.notify_all()
 
-    def _put_back(self, delivery: GroupDelivery, delay_s: float) -> None:
+    def _put_back(self, delivery: KafkaGroupDelivery, delay_s: float) -> None:
         """With all behind it, so that nothing overtakes it: their deliveries are void."""
         at = delivery.offset
         again = [each for offset, each in self._handed.items() if offset >= at]
@@ -185,7 +202,7 @@ class Tenure:
         self._put_backs += 1  # last: whoever has taken one of them meanwhile must see it
         self._changed.notify_all()
 
-    def expire(self, delivery: GroupDelivery) -> bool:
+    def expire(self, delivery: KafkaGroupDelivery) -> bool:
         """Put back what was not settled in time; whether it is no longer open. The time starts when
         its handler has returned: while that runs, nobody else could have the message."""
         with self._lock:
@@ -200,7 +217,7 @@ class Tenure:
 
     # For the owner.
 
-    def wait_for_turn(self, delivery: GroupDelivery) -> None:
+    def wait_for_turn(self, delivery: KafkaGroupDelivery) -> None:
         """Wait until all before it is done; from then on it does not expire."""
         with self._lock:
             while True:
@@ -212,7 +229,7 @@ class Tenure:
                 self._changed.wait(0.1)
                 self._waiting -= 1
 
-    def finish(self, delivery: GroupDelivery) -> None:
+    def finish(self, delivery: KafkaGroupDelivery) -> None:
         """It was committed."""
         with self._lock:
             self._done(delivery)
@@ -243,7 +260,7 @@ class Tenure:
             self._changed.notify_all()
 
 
-def fenced(delivery: GroupDelivery) -> Fenced:
+def fenced(delivery: KafkaGroupDelivery) -> Fenced:
     """Someone else has the message's partition."""
     return Fenced(
         f"message {delivery.message_id} belongs to another owner now: roll back what you did",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
-from typing import TYPE_CHECKING
 
 from marq.core import names
 from marq.core.fold.state import OpenClaim, State
@@ -14,11 +13,9 @@ from marq.core.markers.marker import Action, Part
 from marq.core.markers.runs import Runs
 from marq.core.messages.stored import Stored, is_void
 from marq.errors import ConfigError
+from marq.kafka.access import Access
 from marq.kafka.client.record import stored
 from marq.message import Stats
-
-if TYPE_CHECKING:
-    from marq.kafka.backend import Kafka
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +44,9 @@ class Look:
         return {number: (offset, offset + 1) for number, offset in lowest.items()}
 
 
-def look(kafka: Kafka, topic: str, states: list[State]) -> Look:
+def look(access: Access, topic: str, states: list[State]) -> Look:
     """What these states and the topic's offsets say of it."""
-    found = kafka.admin.describe(topic)
+    found = access.admin.describe(topic)
     if found is None:
         raise ConfigError(f"there is no queue {topic!r}: it was deleted, or never created")
     topic_id, partitions = found
@@ -58,14 +55,14 @@ def look(kafka: Kafka, topic: str, states: list[State]) -> Look:
         for (source_id, number, _, _), runs in state.claimed.items():
             if source_id == topic_id and number < partitions:  # whoever claimed beyond them
                 ever[number] = runs.runs
-    starts = kafka.admin.starts(topic, partitions)
-    committed = kafka.admin.committed(kafka.space.consumer_group(topic), topic, partitions)
-    purged = kafka.definition(topic).purged
+    starts = access.admin.starts(topic, partitions)
+    committed = access.admin.committed(access.space.consumer_group(topic), topic, partitions)
+    purged = access.definition(topic).purged
     voided = [purged.get(f"{topic}:{number}", 0) for number in range(partitions)]
     return Look(
         topic=topic,
         starts=starts,
-        ends=kafka.admin.ends(topic, partitions),
+        ends=access.admin.ends(topic, partitions),
         waiting_from=[max(at) for at in zip(starts, committed, voided, strict=True)],
         claims=[
             claim
@@ -77,13 +74,13 @@ def look(kafka: Kafka, topic: str, states: list[State]) -> Look:
     )
 
 
-def stats(kafka: Kafka, queue: str) -> Stats:
+def stats(access: Access, queue: str) -> Stats:
     """Counts of a queue, from its offsets and a fold of the markers."""
-    states = kafka.reader.folded(kafka.space.markers, kafka.markers_partitions)
-    seen = look(kafka, queue, states)
+    states = access.reader.folded(access.space.markers, access.markers_partitions)
+    seen = look(access, queue, states)
     begun = sum(part.indexes.bit_count() for part in seen.parts() if part.attempt)
     held = sum(p.indexes.bit_count() for p in seen.parts() if p.action is Action.REDELIVER)
-    waiting_aside = kafka.reader.folded(kafka.space.delayed, kafka.markers_partitions)
+    waiting_aside = access.reader.folded(access.space.delayed, access.markers_partitions)
     parked = sum(state.parked.counts.get(queue, 0) for state in waiting_aside)
     open_now = sum(part.indexes.bit_count() for part in seen.parts())
     pairs = zip(seen.ends, seen.waiting_from, strict=True)
@@ -92,29 +89,29 @@ def stats(kafka: Kafka, queue: str) -> Stats:
         ready=waiting + open_now - begun,
         in_flight=begun - held,
         delayed=held + parked,
-        dead=sum(1 for _ in _unclaimed(kafka, look(kafka, names.dead_letters(queue), states))),
-        oldest_age=_oldest_age(kafka, seen),
+        dead=sum(1 for _ in _unclaimed(access, look(access, names.dead_letters(queue), states))),
+        oldest_age=_oldest_age(access, seen),
     )
 
 
-def _oldest_age(kafka: Kafka, seen: Look) -> float:
-    oldest = [stored(message) for message in kafka.reader.read(seen.topic, seen.lowest())]
+def _oldest_age(access: Access, seen: Look) -> float:
+    oldest = [stored(message) for message in access.reader.read(seen.topic, seen.lowest())]
     sent_ms = [record.meta().sent_ms or record.at_ms for record in oldest]
-    return max(0, kafka.now_ms() - min(sent_ms)) / 1_000 if sent_ms else 0.0
+    return max(0, access.now_ms() - min(sent_ms)) / 1_000 if sent_ms else 0.0
 
 
-def peek(kafka: Kafka, topic: str, limit: int) -> list[Stored]:
+def peek(access: Access, topic: str, limit: int) -> list[Stored]:
     """Messages that wait and are nobody's, oldest first."""
-    states = kafka.reader.folded(kafka.space.markers, kafka.markers_partitions)
-    purged = kafka.definition(topic).purged
-    found = _unclaimed(kafka, look(kafka, topic, states))
+    states = access.reader.folded(access.space.markers, access.markers_partitions)
+    purged = access.definition(topic).purged
+    found = _unclaimed(access, look(access, topic, states))
     wanted = (record for record in found if not is_void(record, purged))
     return nsmallest(limit, wanted, key=lambda record: (record.at_ms, record.offset))
 
 
-def _unclaimed(kafka: Kafka, seen: Look) -> Iterator[Stored]:
+def _unclaimed(access: Access, seen: Look) -> Iterator[Stored]:
     """What was never claimed: what is claimed is someone's or done."""
     spans = dict(enumerate(zip(seen.starts, seen.ends, strict=True)))
-    for message in kafka.reader.read(seen.topic, spans):
+    for message in access.reader.read(seen.topic, spans):
         if message.offset() not in seen.ever[message.partition()]:
             yield stored(message)

@@ -18,7 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from marq.core import names
 from marq.core.fold.taking import NEAR, Taking, lots
@@ -27,15 +27,13 @@ from marq.core.markers.marker import Claim, ClaimId, Progress, Source, Step
 from marq.core.markers.runs import Runs
 from marq.core.messages.stored import Outgoing, Stored
 from marq.errors import NotConnected, QueueError
+from marq.kafka.access import Access
 from marq.kafka.client import config
 from marq.kafka.client.seeker import Seeker
 from marq.kafka.cluster.reader import hold_record
-from marq.kafka.inspecting.letter_homes import Homes
+from marq.kafka.inspecting.letter_homes import FindGroup, Homes
 from marq.message import Sent
 from marq.receipt import Receipt
-
-if TYPE_CHECKING:
-    from marq.kafka.backend import Kafka
 
 LEASE_MS = 30_000
 """How long a letter is away whose redriver has died. Nothing is sent in the second half."""
@@ -71,12 +69,12 @@ class Won(NamedTuple):
 class Taker:
     """Takes letters, as long as someone redrives or discards."""
 
-    def __init__(self, kafka: Kafka) -> None:
-        self._kafka = kafka
+    def __init__(self, access: Access) -> None:
+        self._access = access
         self._topic_ids: dict[str, bytes | None] = {}
         self._takings: defaultdict[int, Taking] = defaultdict(Taking)
-        self._seeker = Seeker(config.reader(kafka._servers, kafka._extra))
-        self._glances = Seeker(config.glancing(kafka._servers, kafka._extra))
+        self._seeker = Seeker(config.reader(access.servers, access.extra))
+        self._glances = Seeker(config.glancing(access.servers, access.extra))
 
     def close(self) -> None:
         self._seeker.close()
@@ -104,7 +102,7 @@ class Taker:
         found = [lot for place in sorted(places) for lot in self._lots(place, letters)]
         for lot in found:
             self._takings[lot.number].ask(lot.claim.id)
-        answers = [self._kafka.markers.append(lot.number, lot.claim) for lot in found]
+        answers = [self._access.markers.append(lot.number, lot.claim) for lot in found]
         for answer in answers:
             if not _within(until, answer.result):
                 raise NotConnected("the markers log takes no claims: nothing was done")
@@ -124,7 +122,7 @@ class Taker:
         """The letters of one partition that nobody has claimed yet."""
         topic, partition = place
         if topic not in self._topic_ids:
-            self._topic_ids[topic] = self._kafka.admin.topic_id(topic)
+            self._topic_ids[topic] = self._access.admin.topic_id(topic)
         topic_id = self._topic_ids[topic]
         if topic_id is None:
             return  # deleted, and its letters with it
@@ -134,7 +132,7 @@ class Taker:
         offsets = list(taking.free(source, sorted(there)))
         gaps = taking.gaps(source, offsets)
         for lot in lots(offsets, gaps, self._records(place, gaps)):
-            claim_id = ClaimId(self._kafka.markers.worker, next(self._kafka.sequence))
+            claim_id = ClaimId(self._access.markers.worker, next(self._access.sequence))
             runs = tuple((low, high - low) for low, high in Runs((at, at + 1) for at in lot))
             claim = Claim(claim_id, source, lot[0], runs, LEASE_MS)
             yield Lot([there[at] for at in lot], claim, number)
@@ -150,18 +148,20 @@ class Taker:
         return found & asked if self._glances.reached.get(place, 0) >= end else asked
 
     def _number(self, place: Place) -> int:
-        return names.markers_partition(*place, self._kafka.markers_partitions)
+        return names.markers_partition(*place, self._access.markers_partitions)
 
     def _read(self, numbers: set[int], patience_s: float) -> None:
         """Fold what is new; with patience, also what lies behind transactions that are undecided
         now. Below the log's start there is nothing left that what follows does not say again."""
-        starts = self._kafka.admin.starts(self._kafka.space.markers, self._kafka.markers_partitions)
+        starts = self._access.admin.starts(
+            self._access.space.markers, self._access.markers_partitions
+        )
         spans = [
             (
-                self._kafka.space.markers,
+                self._access.space.markers,
                 number,
                 max(starts[number], self._takings[number].next_offset),
-                self._kafka.admin.end(self._kafka.space.markers, number),
+                self._access.admin.end(self._access.space.markers, number),
             )
             for number in sorted(numbers)
         ]
@@ -183,7 +183,7 @@ class Taker:
         receipts: list[tuple[Stored, Receipt[Sent]]] = []
         for letter in letters:
             try:
-                receipts.append((letter, self._kafka.sender.send(again(letter))))
+                receipts.append((letter, self._access.sender.send(again(letter))))
             except QueueError as error:
                 failure = failure or error
         sent: set[str] = set()
@@ -201,8 +201,8 @@ class Taker:
         for found in won:
             ends = found.ends(done)
             if count := ends.steps[0].ended.bit_count():
-                answers.append((count, self._kafka.markers.append(found.lot.number, ends)))
-        until = time.monotonic() + self._kafka.connect_timeout_s
+                answers.append((count, self._access.markers.append(found.lot.number, ends)))
+        until = time.monotonic() + self._access.connect_timeout_s
         for count, answer in answers:
             if not _within(until, answer.result):
                 raise NotConnected(f"{count} dead letters are done and may come back: try again")
@@ -219,10 +219,10 @@ def _within(until: float, result: Callable[[float], object]) -> object:
         ) from None
 
 
-def redrive(kafka: Kafka, chunks: Iterable[list[Stored]]) -> Iterator[int]:
+def redrive(access: Access, find_group: FindGroup, chunks: Iterable[list[Stored]]) -> Iterator[int]:
     """Send letters to where they are read, chunk by chunk; how many of each."""
-    homes, done = Homes(kafka), 0
-    with closing(Taker(kafka)) as taker:
+    homes, done = Homes(access, find_group), 0
+    with closing(Taker(access)) as taker:
         for letters in chunks:
             found = taker.settle([each for each in letters if homes.has(each)], homes.again)
             done += found
@@ -230,8 +230,8 @@ def redrive(kafka: Kafka, chunks: Iterable[list[Stored]]) -> Iterator[int]:
     homes.tell_who_stayed(done)
 
 
-def discard(kafka: Kafka, chunks: Iterable[list[Stored]]) -> Iterator[int]:
+def discard(access: Access, chunks: Iterable[list[Stored]]) -> Iterator[int]:
     """End letters, chunk by chunk; how many of each."""
-    with closing(Taker(kafka)) as taker:
+    with closing(Taker(access)) as taker:
         for letters in chunks:
             yield taker.settle(letters, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from marq.core.fate import redelivery
 from marq.core.messages.stored import ANY_PARTITION, Outgoing, Stored
@@ -11,17 +11,19 @@ from marq.errors import ConfigError
 from marq.groups import routing
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames, group_names
+from marq.kafka.access import Access
 
-if TYPE_CHECKING:
-    from marq.kafka.backend import Kafka
+FindGroup = Callable[[GroupNames], GroupConfig | None]
+"""The config of an ordered group; None: there is no such group."""
 
 
 class Homes:
     """Each is looked up once. A queue that was deleted is an error, for none of its letters can be
     sent; letters of a deleted group stay where they are, and do not keep the others from going."""
 
-    def __init__(self, kafka: Kafka) -> None:
-        self._kafka = kafka
+    def __init__(self, access: Access, find_group: FindGroup) -> None:
+        self._access = access
+        self._find_group = find_group
         self._queues = set[str]()
         self._groups: dict[str, tuple[GroupNames, GroupConfig] | None] = {}
         self._stayed = Counter[str]()
@@ -30,7 +32,7 @@ class Homes:
         """Whether it can be sent anywhere."""
         home, reader = redelivery.home_of(letter), redelivery.reader_of(letter)
         if home not in self._queues:
-            self._kafka.definition(home)
+            self._access.definition(home)
             self._queues.add(home)
         there = reader in (home, redelivery.NOBODY) or self._group(home, reader) is not None
         if not there:
@@ -53,14 +55,11 @@ class Homes:
         return self._groups[reader]
 
     def _look(self, queue: str, group: str) -> tuple[GroupNames, GroupConfig] | None:
-        # Groups are built on this package: they are loaded where there is a letter of one.
-        from marq.kafka.groups.service import service_of
-
         try:
-            names = group_names(queue, group, self._kafka.space)
+            names = group_names(queue, group, self._access.space)
         except ConfigError:
             return None  # any producer may have written it
-        config = service_of(self._kafka).find(names)
+        config = self._find_group(names)
         return (names, config) if config else None
 
     def tell_who_stayed(self, done: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Protocol
 
 from marq.backend import Handing
@@ -17,8 +18,7 @@ _FIRST_S = 1.0
 class Pumps(Protocol):
     """Where a queue's pump comes from."""
 
-    @property
-    def connect_timeout_s(self) -> float: ...
+    connect_timeout_s: float
 
     def pump(self, queue: str) -> tuple[Pump, KafkaInbox]:
         """The process's one consumer of the queue, started on first use."""
@@ -66,3 +66,11 @@ class QueueEnd:
 
     def close(self) -> None:
         self._pumps.close_pump(self._queue)
+
+
+def leave(pumps: list[Pump], until: float) -> None:
+    """Leave the groups, in the time that is left: others need not find out that we are gone."""
+    for pump in pumps:
+        pump.stop(0)
+    for pump in pumps:
+        pump.stop(max(0.0, until - time.monotonic()))

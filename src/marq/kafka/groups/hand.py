@@ -1,6 +1,6 @@
-"""Lanes hand messages to the handler: one after the other, partition by partition in order.
+"""Hands hand messages to the handler: one after the other, partition by partition in order.
 
-One lane for all partitions of a member, or one for each: more at once, the same order.
+One hand for all partitions of a member, or one for each: more at once, the same order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from marq.core.messages import header
 from marq.groups import routing
 from marq.groups.config import GroupConfig
 from marq.kafka.client.record import headers
-from marq.kafka.groups.delivery import GroupDelivery
+from marq.kafka.groups.delivery import KafkaGroupDelivery
 from marq.kafka.groups.owner import Owner
 from marq.kafka.groups.plan import Plan
 from marq.kafka.groups.tenure import Tenure
@@ -31,7 +31,7 @@ _FAILED_MS = 1_000
 _IDLE_S = 0.1
 
 
-class Lane:
+class Hand:
     """One thread, and the tenures it serves in turn."""
 
     def __init__(self, config: GroupConfig, owner: Owner, plan: Plan, name: str) -> None:
@@ -40,7 +40,7 @@ class Lane:
         self._owner = owner
         self._plan = plan
         self._tenures: list[Tenure] = []
-        self._unsettled: list[tuple[Tenure, GroupDelivery]] = []
+        self._unsettled: list[tuple[Tenure, KafkaGroupDelivery]] = []
         """Handed out, handler returned, neither acked nor put back."""
         self._woken = threading.Event()
         self._closing = False
@@ -150,10 +150,10 @@ class Lane:
         return True
 
     def _bury(self, tenure: Tenure, message: Any, attempts: int, reason: str) -> None:
-        dead = GroupDelivery(tenure, message, attempts)
+        dead = KafkaGroupDelivery(tenure, message, attempts)
         tenure.skip(message, self._owner.letter(dead, reason))
 
-    def _handle(self, tenure: Tenure, delivery: GroupDelivery) -> None:
+    def _handle(self, tenure: Tenure, delivery: KafkaGroupDelivery) -> None:
         try:
             self._plan.handler(delivery)
             if self._plan.acks_on_return and not delivery.settled:
@@ -163,7 +163,7 @@ class Lane:
         if not delivery.settled and not tenure.expire(delivery):
             self._unsettled.append((tenure, delivery))
 
-    def _failed(self, delivery: GroupDelivery, error: Exception) -> None:
+    def _failed(self, delivery: KafkaGroupDelivery, error: Exception) -> None:
         log.warning(
             "a handler failed",
             extra={"message_id": delivery.message_id, "attempt": delivery.attempt},

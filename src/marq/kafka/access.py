@@ -1,0 +1,185 @@
+"""What one process has of a cluster: its clients, made when they are needed, anew after a fork."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import secrets
+import threading
+import time
+from itertools import count
+
+from marq import forks, lifetime
+from marq.core import names
+from marq.core.catalog.definitions import Catalog, QueueDefinition
+from marq.errors import ConfigError, NotConnected, QueueError
+from marq.kafka.client import config
+from marq.kafka.cluster.admin import Admin
+from marq.kafka.cluster.catalog_log import CatalogLog
+from marq.kafka.cluster.connection import Connection
+from marq.kafka.cluster.reader import Reader
+from marq.kafka.finishing import finish
+from marq.kafka.marking.markers import Markers
+from marq.kafka.sending.sender import Sender
+from marq.settings import Settings
+
+_LINGER_MS, _MARKER_LINGER_MS = 5, 1
+
+
+class Access:
+    """The connection to a cluster, the producers of messages and markers, and the catalog."""
+
+    def __init__(self, servers: str, settings: Settings, by_tracker: bool = False) -> None:
+        self.servers = servers
+        self.extra: config.Config = dict(settings.kafka)
+        self.space = names.space(settings.namespace)
+        self.connect_timeout_s = settings.connect_timeout / 1_000
+        self._by_tracker = by_tracker
+        self._closed = False
+        self._begin()
+        self._connected()
+        forks.tell(self)
+
+    def _begin(self) -> None:
+        """Nothing is known or sent yet in this process."""
+        self._lock = threading.RLock()
+        self._connection: Connection | None = None
+        self._sender: Sender | None = None
+        self._markers: Markers | None = None
+        self.sequence = count(1)
+        """Numbers the claims of this process."""
+        self._random = random.Random()
+        self.failure: QueueError | None = None
+
+    def forked(self) -> None:
+        """This is a child of the process that had all this: what it had under way it goes on with;
+        here a connection is made when one is needed."""
+        if self._markers is not None:
+            self._markers.forked()
+        if self._sender is not None:
+            self._sender.forked()
+        self._begin()
+
+    def _connected(self) -> Connection:
+        return self._connection or self._connect()
+
+    def _connect(self) -> Connection:
+        self._refuse_if_closed()
+        about = (self.servers, self.extra, self.space, self.connect_timeout_s, self._by_tracker)
+        with self._lock:
+            self._connection = self._connection or Connection(*about)
+            return self._connection
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise ConfigError("the broker is closed: connect again")
+
+    @property
+    def admin(self) -> Admin:
+        return self._connected().admin
+
+    @property
+    def reader(self) -> Reader:
+        return self._connected().reader
+
+    @property
+    def catalog_log(self) -> CatalogLog:
+        return self._connected().catalog_log
+
+    @property
+    def markers_partitions(self) -> int:
+        return self._connected().markers_partitions
+
+    @property
+    def replicas(self) -> int:
+        """How many copies the cluster keeps of a record."""
+        return self._connected().replicas
+
+    @property
+    def sender(self) -> Sender:
+        with self._lock:
+            if self._sender is None:
+                self._refuse_if_closed()
+                settings = config.producer(self.servers, self.extra, _LINGER_MS)
+                self._sender = Sender(settings, self._fail)
+                lifetime.at_work()
+            return self._sender
+
+    @property
+    def markers(self) -> Markers:
+        with self._lock:
+            if self._markers is None:
+                self._refuse_if_closed()
+                settings = config.producer(self.servers, self.extra, _MARKER_LINGER_MS)
+                worker = secrets.randbits(64)
+                self._markers = Markers(settings, self._hold_log, worker, self._fail)
+                lifetime.at_work()
+            return self._markers
+
+    @property
+    def _hold_log(self) -> tuple[str, int]:
+        """Where markers go, and how many partitions it has."""
+        return self.space.markers, self.markers_partitions
+
+    def _fail(self, error: QueueError) -> None:
+        """What was written is heard of no more."""
+        self.failure = self.failure or error
+
+    def now_ms(self) -> int:
+        return (self._markers or self.markers).clock.now_ms()
+
+    # The catalog.
+
+    def catalog(self) -> Catalog:
+        return self.catalog_log.read()
+
+    def recent_catalog(self) -> Catalog:
+        """The catalog as it was a second ago at most."""
+        return self.catalog_log.recent()
+
+    def definition(self, name: str) -> QueueDefinition:
+        """The queue's definition as it was a second ago at most."""
+        found = self.catalog_log.recent().of_topic(name)
+        if found is None:
+            raise ConfigError(f"there is no queue {name!r}: it was deleted; create it again first")
+        return found
+
+    # Closing.
+
+    def flush(self, timeout_s: float | None) -> None:
+        """Wait until what was sent and settled is durable; what never will be is an error."""
+        self._refuse_if_closed()
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        if self._markers is not None:
+            self._markers.flush_now()  # while messages are on their way
+        if self._sender is not None:
+            self._sender.flush(timeout_s)
+            self._sender.tell()
+        if self._markers is not None:
+            left_s = None if until is None else max(0.0, until - time.monotonic())
+            if not self._markers.flush(left_s):
+                raise NotConnected("acks are not durable yet: no broker takes them in time")
+            self._markers.tell()
+
+    def finish(self, timeout_s: float) -> str:
+        """Make durable what was sent and settled; what is not in time, in words."""
+        return finish(self._sender, self._markers, time.monotonic() + timeout_s)
+
+    def in_hands(self) -> bool:
+        """Whether someone may still settle what was handed out."""
+        return self._markers is not None and self._markers.in_hands()
+
+    def close(self) -> None:
+        """Let go of everything; again is harmless."""
+        self._closed = True
+        with contextlib.ExitStack() as last:  # each of them, even if one before it fails
+            last.callback(self._disconnect)
+            if self._sender is not None:
+                last.callback(self._sender.close)
+            if self._markers is not None:
+                last.callback(self._markers.close)
+
+    def _disconnect(self) -> None:
+        found, self._connection = self._connection, None
+        if found is not None:
+            found.close()
