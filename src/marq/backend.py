@@ -18,7 +18,7 @@ from marq.core.names import Space
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames
 from marq.groups.table import Table
-from marq.member import GroupDelivery, Instance
+from marq.member import GroupHandler, Instance
 from marq.message import Delivery, Sent, Stats
 from marq.receipt import Receipt
 
@@ -106,7 +106,7 @@ class Groups(Protocol):
         self,
         names: GroupNames,
         member: str,
-        handler: Callable[[GroupDelivery], object],
+        handler: GroupHandler,
         *,
         acks_on_return: bool,
         **hooks: Callable[[Instance], object],

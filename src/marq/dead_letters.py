@@ -12,7 +12,7 @@ from marq.errors import ConfigError
 from marq.message import DeadLetter
 
 Where = Callable[[DeadLetter], bool]
-Progress = Callable[[int], object]
+OnProgress = Callable[[int], object]
 """Called with how many are done so far."""
 
 
@@ -80,7 +80,7 @@ def _is_stopped(stop: Stop | None) -> bool:
     return stop is not None and stop.is_set()
 
 
-def counted(counts: Iterator[int], progress: Progress | None) -> int:
+def counted(counts: Iterator[int], progress: OnProgress | None) -> int:
     """How many were done in all."""
     done = 0
     for count in counts:

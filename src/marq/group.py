@@ -17,11 +17,10 @@ from marq.groups import keys
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames, group_names
 from marq.groups.options import GroupOptions, config_fields, mappings_of
-from marq.member import GroupDelivery, Instance
+from marq.member import GroupHandler, Instance
 from marq.message import Sent
 from marq.receipt import Receipt
 
-Handler = Callable[[GroupDelivery], object]
 Hook = Callable[[Instance], object]
 
 
@@ -86,7 +85,7 @@ class Group:
     def consume(
         self,
         member: str,
-        handler: Handler,
+        handler: GroupHandler,
         *,
         on_activate: Hook | None = None,
         on_deactivate: Hook | None = None,

@@ -65,6 +65,9 @@ class GroupDelivery(FromLog):
         return f"<GroupDelivery {self.message_id}, attempt {self.attempt}>"
 
 
+GroupHandler = Callable[[GroupDelivery], object]
+
+
 class Instance:
     """A process's part in a group, for one member. A context manager: leaving it drains, acks and
     resigns."""

@@ -20,7 +20,7 @@ from marq.core.duration import Duration, milliseconds
 from marq.core.messages import sending
 from marq.core.messages.sending import SendOptions
 from marq.core.messages.stored import Stored
-from marq.dead_letters import Progress, Stop, Where
+from marq.dead_letters import OnProgress, Stop, Where
 from marq.errors import ConfigError, QueueError
 from marq.message import DeadLetter, Delivery, Sent, Stats
 from marq.receipt import Receipt
@@ -35,7 +35,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-class Owner(Protocol):
+class QueueOwner(Protocol):
     """What made a queue and runs its handler: the broker."""
 
     def run(self, *queues: Queue[Any], until_idle: bool = False) -> None: ...
@@ -54,7 +54,7 @@ class Queue(Generic[T]):
         """What payloads are decoded to; None: as their content type says."""
         self.handling: Handler | None = None
         """What `handler` registered."""
-        self.broker: Owner | None = None
+        self.broker: QueueOwner | None = None
         """The broker that made it: the one that runs its handler."""
         self._backend = backend
         self._max_delay_ms = max_delay_ms
@@ -227,7 +227,7 @@ class DeadLetters(Queue[Any]):
         rate: float | None = None,
         where: Where | None = None,
         *,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
         stop: Stop | None = None,
     ) -> int:
         """Send dead letters to whoever had them again, oldest first: attempts from 1, history kept.
@@ -248,7 +248,7 @@ class DeadLetters(Queue[Any]):
         limit: int | None = None,
         where: Where | None = None,
         *,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
         stop: Stop | None = None,
     ) -> int:
         """Remove dead letters for good, oldest first; returns how many. `progress` and `stop` as

@@ -8,11 +8,11 @@ from threading import Thread
 
 log = logging.getLogger("marq.threads")
 
-Failed = Callable[[BaseException], object]
+OnFailure = Callable[[BaseException], object]
 """Told what a thread ended by: whoever owns it sees to it that someone sees the error."""
 
 
-def make(run: Callable[[], object], name: str, failed: Failed) -> Thread:
+def make(run: Callable[[], object], name: str, failed: OnFailure) -> Thread:
     """A background thread, not yet started.
 
     One that ends by an exception logs it and tells its owner. A daemon: a handler that hangs, or
@@ -29,7 +29,7 @@ def make(run: Callable[[], object], name: str, failed: Failed) -> Thread:
     return Thread(target=guarded, name=name, daemon=True)
 
 
-def start(run: Callable[[], object], name: str, failed: Failed) -> Thread:
+def start(run: Callable[[], object], name: str, failed: OnFailure) -> Thread:
     """The same, started."""
     thread = make(run, name, failed)
     thread.start()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from marq import embedded
-from marq.embedded import jars
+from marq.embedded.jvm import jars
 
 MARQ = [sys.executable, "-m", "marq.cli"]
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from marq.embedded import jars
+from marq.embedded.jvm import jars
 
 pytestmark = [pytest.mark.java, pytest.mark.e2e]
 
-RESOLVE = "from marq.embedded import jars; print(len(jars.resolve()))"
+RESOLVE = "from marq.embedded.jvm import jars; print(len(jars.resolve()))"
 # The JVM itself has no way out: whatever it wants to fetch meets a closed port.
 NO_NETWORK = {
     "JAVA_TOOL_OPTIONS": "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=1"

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from marq.cli import app
-from marq.embedded import jars
+from marq.embedded.jvm import jars
 
 
 @pytest.fixture(params=[[], ["--detach"]], ids=["foreground", "detached"])
@@ -156,7 +156,9 @@ def test_a_full_disk_is_told(tmp_path: Path, mode: list[str]) -> None:
 
 
 def test_without_pyspark_the_sentence_names_the_extra(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['pyspark'] = None\nfrom marq.embedded import ivy\nivy.find()"
+    code = (
+        "import sys; sys.modules['pyspark'] = None\nfrom marq.embedded.jvm import ivy\nivy.find()"
+    )
 
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path

@@ -17,7 +17,8 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from marq import embedded
-from marq.embedded import broker, files, jars, java, layout
+from marq.embedded import broker, files, layout
+from marq.embedded.jvm import jars, java
 from tests.e2e.runtime_command import Marq, directory, eventually, marq
 
 __all__ = ["directory", "marq"]
@@ -159,8 +160,8 @@ def test_a_runtime_that_was_started_for_a_process_ends_with_it(directory: Path) 
 
 
 def test_formatting_that_was_killed_half_way_is_done_again(tmp_path: Path) -> None:
-    home = files.Home(tmp_path)
-    made = layout.settle(home, layout.Wanted(1, None), random.Random())
+    home = files.RuntimeHome(tmp_path)
+    made = layout.settle(home, layout.WantedLayout(1, None), random.Random())
     home.broker(1).joinpath("format-killed", "data").mkdir(parents=True)
 
     broker.format_storage(broker.Kit(java.find(), jars.resolve(), home, made))
@@ -172,9 +173,9 @@ def test_formatting_that_was_killed_half_way_is_done_again(tmp_path: Path) -> No
 def test_a_broker_that_cannot_start_is_given_up_with_its_last_lines(
     marq: Marq, directory: Path
 ) -> None:
-    home = files.Home(directory)
+    home = files.RuntimeHome(directory)
     directory.mkdir()
-    made = layout.settle(home, layout.Wanted(1, None), random.Random())
+    made = layout.settle(home, layout.WantedLayout(1, None), random.Random())
     home.data(1).mkdir(parents=True)
     meta = f"version=1\ncluster.id={made.cluster_id}\nnode.id=7\n"
     home.data(1).joinpath("meta.properties").write_text(meta)

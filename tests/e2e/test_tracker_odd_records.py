@@ -11,7 +11,7 @@ import marq
 from marq.core import names
 from marq.core.markers import codec
 from marq.core.markers.marker import Claim, ClaimId, Source
-from marq.core.markers.wire import Writer
+from marq.core.markers.wire import WireWriter
 from marq.core.messages import header
 from marq.core.messages.header import Meta
 from marq.kafka.backend import Kafka
@@ -32,7 +32,7 @@ ENDLESS = (1 << 64) - 1
 
 def forged(tag: int, number: int, queue: str = "") -> bytes:
     """A header in which this number is no marq's."""
-    out = Writer(header.encode(Meta(queue=queue)))
+    out = WireWriter(header.encode(Meta(queue=queue)))
     out.numbers((tag << 1, number))
     return out.bytes()
 

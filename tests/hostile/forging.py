@@ -7,7 +7,7 @@ from __future__ import annotations
 from random import Random
 
 from marq.core.markers import codec
-from marq.core.markers.wire import Writer
+from marq.core.markers.wire import WireWriter
 from marq.core.messages import header
 
 NUMBERS = (0, 1, 2, 127, 128, 1 << 16, (1 << 31) - 1, 1 << 31, 1 << 48, (1 << 48) + 1, 1 << 62,
@@ -51,7 +51,7 @@ def texts(chance: Random, queue: str) -> bytes:
 
 def marq_header(chance: Random, queue: str) -> tuple[bytes, str, bool]:
     """A forged header, what it says, and whether it may keep its message waiting."""
-    out = Writer(bytes((header.VERSION,)))
+    out = WireWriter(bytes((header.VERSION,)))
     said, waits = [], False
     for _ in range(chance.randint(0, 4)):
         match chance.randint(0, 9):
@@ -74,7 +74,7 @@ def marq_header(chance: Random, queue: str) -> tuple[bytes, str, bool]:
 
 
 def _history(chance: Random) -> bytes:
-    out = Writer()
+    out = WireWriter()
     count = chance.choice((0, 1, 3, 11, 1_000, 1 << 62))
     out.number(count)
     for _ in range(min(count, 1_000)):
@@ -138,7 +138,7 @@ class Forger:
                 (7, self._forget),
             )
         )
-        out = Writer(bytes((codec.MAGIC, codec.VERSION, kind)))
+        out = WireWriter(bytes((codec.MAGIC, codec.VERSION, kind)))
         write(out)
         data, how = spoilt(self._chance, out.bytes(), 3)
         return data, f"marker of kind {kind} {how}"
@@ -152,38 +152,38 @@ class Forger:
     def _duration(self) -> int:
         return self._chance.choice((0, 0, 1, 500, 1 << 48, self._number()))
 
-    def _id(self, out: Writer) -> None:
+    def _id(self, out: WireWriter) -> None:
         worker, sequence = self._chance.choice(self._claims)
         out.raw(worker.to_bytes(8, "little"))
         out.number(sequence)
 
-    def _source(self, out: Writer) -> None:
+    def _source(self, out: WireWriter) -> None:
         out.raw(self._chance.choice(self._ids))
         out.number(self._chance.choice((0, 0, 0, 1, 7, 1 << 31, 1 << 40, (1 << 64) - 1)))
         out.blob(self._chance.choice((self._victim.encode(), texts(self._chance, self._victim))))
         out.blob(self._chance.choice((b"", b"", texts(self._chance, self._victim))))
         out.number(self._chance.choice((0, 0, 0, self._number())))
 
-    def _runs(self, out: Writer) -> None:
+    def _runs(self, out: WireWriter) -> None:
         number = self._chance.choice((0, 1, 1, 1, 2, 1 << 40))
         out.number(number)
         for _ in range(min(number, 3)):
             out.numbers((self._number(), self._chance.choice((1, 1, 2, 100, 1 << 16, 1 << 62))))
 
-    def _indexes(self, out: Writer) -> None:
+    def _indexes(self, out: WireWriter) -> None:
         if self._chance.random() < 0.1:
             out.numbers((self._number(), self._number()))
         else:
             out.indexes(self._chance.choice((0, 1, 3, (1 << 100) - 1, 1 << 65_535)))
 
-    def _claim(self, out: Writer) -> None:
+    def _claim(self, out: WireWriter) -> None:
         self._id(out)
         self._source(out)
         out.number(self._duration())
         out.number(self._chance.choice((0, 0, self._number())))
         self._runs(out)
 
-    def _progress(self, out: Writer) -> None:
+    def _progress(self, out: WireWriter) -> None:
         steps = self._small()
         out.number(1)
         out.raw(self._chance.choice(self._claims)[0].to_bytes(8, "little"))
@@ -198,17 +198,17 @@ class Forger:
                 out.numbers((self._duration(), self._number(), self._duration()))
         self._refs(out)
 
-    def _refs(self, out: Writer) -> None:
+    def _refs(self, out: WireWriter) -> None:
         refs = self._small()
         out.number(refs)
         for _ in range(refs):
             out.numbers((self._number(), self._number()))
 
-    def _beat(self, out: Writer) -> None:
+    def _beat(self, out: WireWriter) -> None:
         out.raw(self._chance.choice(self._claims)[0].to_bytes(8, "little"))
         self._runs(out)
 
-    def _hold(self, out: Writer) -> None:
+    def _hold(self, out: WireWriter) -> None:
         held = self._small()
         out.numbers((self._chance.choice((0, 1, 1, 2)), held))
         for _ in range(held):
@@ -221,12 +221,12 @@ class Forger:
             out.numbers((self._number(), self._number()))
             self._terms(out)
 
-    def _terms(self, out: Writer) -> None:
+    def _terms(self, out: WireWriter) -> None:
         out.number(self._chance.choice((1, 2, 3, 4, 5, 6, 9, 200)))
         out.numbers((self._duration(), self._duration()))
         out.blob(self._chance.choice((b"", b"no", b"\xff", b"why" * 30_000)))
 
-    def _restate(self, out: Writer) -> None:
+    def _restate(self, out: WireWriter) -> None:
         out.number(self._number())
         claims = self._small()
         out.number(claims)
@@ -242,7 +242,7 @@ class Forger:
             out.numbers((1, self._number(), self._number(), 0))
         self._forget(out)
 
-    def _forget(self, out: Writer) -> None:
+    def _forget(self, out: WireWriter) -> None:
         sources = self._small()
         out.number(sources)
         for _ in range(sources):

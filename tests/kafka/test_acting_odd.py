@@ -35,7 +35,7 @@ from marq.core.names import DEFAULT
 from marq.errors import ConfigError, NotConnected
 from marq.kafka.backend import Kafka
 from marq.kafka.client import config
-from marq.kafka.client.seeker import Seeker, Span
+from marq.kafka.client.seeker import Seeker, Stretch
 from marq.kafka.client.transactions import Away, Transactions, Unsure
 from marq.kafka.tracker.act import payloads, perform
 from marq.kafka.tracker.act.perform import Act
@@ -267,7 +267,7 @@ class Silent(Seeker):
     topic = ""
     asked = 0
 
-    def read(self, spans: list[Span], undecided_s: float = 0.0) -> Iterator[Any]:
+    def read(self, spans: list[Stretch], undecided_s: float = 0.0) -> Iterator[Any]:
         theirs = [span for span in spans if span[0] == self.topic]
         yield from super().read([span for span in spans if span not in theirs], undecided_s)
         if theirs:

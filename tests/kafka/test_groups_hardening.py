@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 import marq
 from marq import embedded
 from marq.groups import records, routing
-from marq.groups.records import Hold
+from marq.groups.records import HoldingRecord
 from marq.kafka.groups import copying, router
 from marq.kafka.groups.fetch import Fetcher
 from marq.kafka.groups.hand import Hand
@@ -205,7 +205,7 @@ ODD: list[dict[str, Any]] = [
     {"value": b"\xff" * 100},
     {"value": b"[" * 50_000 + b"]" * 50_000},
     {"value": b'{"record":"config","id":"x","version":2,"config":{"max_members":1000000000000}}'},
-    {"value": records.encode(Hold("c", 1, "\x00", "", (-1, 9), 1))},
+    {"value": records.encode(HoldingRecord("c", 1, "\x00", "", (-1, 9), 1))},
     {"value": b"x" * 900_000, "key": b"\xff"},
     {"value": b"", "headers": [("marq", b"\x01\x04")]},
 ]  # fmt: skip

@@ -13,12 +13,12 @@ from marq.core.names import DEFAULT
 from marq.groups.names import GroupNames, group_names
 from marq.kafka.backend import Kafka
 from marq.kafka.client.making import Producer
-from marq.kafka.groups.clients import Cluster
+from marq.kafka.groups.clients import GroupClients
 from marq.kafka.groups.note import Note
 from marq.kafka.groups.owner import Owner
 from marq.kafka.groups.performer import fence
 from marq.kafka.groups.tenure import Tenure
-from marq.kafka.groups.transactions import Superseded
+from marq.kafka.groups.transactions import ProducerLost
 from tests.e2e.kafka_fixtures import NewQueue
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
@@ -31,7 +31,7 @@ class Stage:
         assert isinstance(broker.backend, Kafka)
         broker.group(queue, "g", max_members=2, members=["a", "b"])
         self.names: GroupNames = group_names(queue, "g", DEFAULT)
-        self.cluster: Cluster = broker.backend.groups()._manager.cluster
+        self.cluster: GroupClients = broker.backend.groups()._manager.cluster
         self.offsets: Any = self.cluster.offsets(self.names)
         self._admin = broker.backend.admin
         self.owners: list[Owner] = []
@@ -75,7 +75,7 @@ def test_whoever_is_fenced_commits_nothing_and_says_so_once(stage: Stage) -> Non
     assert fence(stage.cluster, stage.names, "a")
 
     for _ in range(2):
-        with pytest.raises(Superseded):
+        with pytest.raises(ProducerLost):
             owner.recommit({0: (9, "")})
     assert stage.committed(0)[0] == 5
     assert told == ["lost"]
@@ -88,7 +88,7 @@ def test_a_partition_that_was_let_go_is_committed_no_more(stage: Stage) -> None:
     first.release(frozenset({0}))
     second.recommit({0: (50, "")})
 
-    with pytest.raises(Superseded):
+    with pytest.raises(ProducerLost):
         first.note(tenure, Note(3, 1).text)
     first.flush()
 

@@ -12,7 +12,7 @@ from marq.kafka.backend import Kafka
 from marq.kafka.client import config
 from marq.kafka.cluster import topics
 from marq.kafka.cluster.admin import Admin
-from marq.kafka.cluster.reader import Reader
+from marq.kafka.cluster.reader import LogReader
 from tests.e2e.kafka_fixtures import NewQueue, new_name
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
@@ -33,8 +33,8 @@ class TrimmedMeanwhile(Admin):
         return found
 
 
-def reader(kafka: embedded.Runtime, admin: Admin) -> Reader:
-    return Reader(config.reader(kafka.bootstrap_servers, {}), admin, 10)
+def reader(kafka: embedded.Runtime, admin: Admin) -> LogReader:
+    return LogReader(config.reader(kafka.bootstrap_servers, {}), admin, 10)
 
 
 def test_a_log_trimmed_before_it_is_read_is_read_from_its_start(

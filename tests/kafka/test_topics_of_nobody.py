@@ -10,7 +10,8 @@ import pytest
 
 import marq
 from marq.core import names
-from marq.embedded import broker, config, files, jars, java, layout
+from marq.embedded import broker, config, files, layout
+from marq.embedded.jvm import jars, java
 from marq.errors import ConfigError
 from marq.kafka.backend import Kafka
 from marq.kafka.client import probe
@@ -27,7 +28,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     files.make_private(home.logs)
     kit = broker.Kit(java.find(), jars.resolve(), home, made)
     broker.format_storage(kit)
-    process = broker.Broker(kit, made.nodes[0]).spawn()
+    process = broker.BrokerChild(kit, made.nodes[0]).spawn()
     try:
         assert eventually(lambda: probe.takes_messages(made.bootstrap_servers, 1), 60)
         yield f"kafka://{made.bootstrap_servers}"

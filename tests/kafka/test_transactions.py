@@ -11,7 +11,7 @@ from marq import embedded
 from marq.core.messages.stored import Outgoing
 from marq.kafka.backend import Kafka
 from marq.kafka.client import config
-from marq.kafka.client.transactions import Superseded, Transactions
+from marq.kafka.client.transactions import ProducerFenced, Transactions
 from marq.kafka.cluster import topics
 from tests.e2e.kafka_fixtures import new_name
 
@@ -94,7 +94,7 @@ def test_whoever_opens_it_again_fences_the_one_before(
     first = Transactions(settings, name)
     second = Transactions(settings, name)
 
-    with pytest.raises(Superseded):
+    with pytest.raises(ProducerFenced):
         first.write([record(topic, 5)])
 
     assert second.write([record(topic, 6)]) == set()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from marq.groups.config import GroupConfig
-from marq.groups.records import ConfigRecord, Hold, Record
+from marq.groups.records import ConfigRecord, ControlRecord, HoldingRecord
 from marq.groups.table import EMPTY, Table, fold
 
 PARTITIONS = 4
@@ -49,7 +49,7 @@ class Broker:
     """The truth."""
 
     knocked_out: str = ""
-    log: list[Record] = field(default_factory=list)
+    log: list[ControlRecord] = field(default_factory=list)
     tables: list[Table] = field(default_factory=lambda: [EMPTY])
     """After each record; what any reader knows is one of these."""
     epochs: dict[str, int] = field(default_factory=dict)
@@ -63,9 +63,9 @@ class Broker:
     def truth(self) -> Table:
         return self.tables[-1]
 
-    def append(self, record: Record) -> int:
+    def append(self, record: ControlRecord) -> int:
         offset = len(self.log)
-        if isinstance(record, Hold) and self.knocked_out == "last-hold-counts":
+        if isinstance(record, HoldingRecord) and self.knocked_out == "last-hold-counts":
             record = replace(record, prev=self.truth.prev(record.member))
         self.log.append(record)
         self.tables.append(fold(self.truth, offset, record))

@@ -9,10 +9,10 @@ from itertools import count
 from msgspec.structs import replace
 
 from marq.groups import moves
-from marq.groups.moves import Action, Event
+from marq.groups.moves import InstanceAction, InstanceEvent
 from marq.groups.protocol import decide
-from marq.groups.records import Hold
-from marq.groups.state import Phase, State
+from marq.groups.records import HoldingRecord
+from marq.groups.state import InstanceState, Phase
 from marq.groups.table import Table, fold
 from tests.properties.chance import Chance
 from tests.properties.groups_broker import Broker, Txn
@@ -36,7 +36,7 @@ _ids = count()
 class Flying:
     """A hold in the network; whoever sent it may not hear of it."""
 
-    hold: Hold
+    hold: HoldingRecord
     sender: Process | None
 
 
@@ -47,26 +47,26 @@ class Process:
     broker: Broker
     member: str
     network: list[Flying | Txn]
-    state: State = field(init=False)
+    state: InstanceState = field(init=False)
     read: int = 0
     epoch: int | None = None
-    todo: list[Action | Event] = field(default_factory=list)
+    todo: list[InstanceAction | InstanceEvent] = field(default_factory=list)
     """Actions to perform and answers to hear, in any order."""
     positions: dict[int, int] = field(default_factory=dict)
     txn: Txn | None = None
     flying: Flying | None = None
     before_init: list[int] = field(default_factory=list)
-    imagined: Hold | None = None
+    imagined: HoldingRecord | None = None
     """Knocked out: what it held by what it had read before the init."""
     unread: int | None = None
     """Knocked out: acts as if it had read its record at this offset (-1: in the network)."""
 
     def __post_init__(self) -> None:
-        self.state = State(self.member, f"{self.member}{next(_ids)}")
+        self.state = InstanceState(self.member, f"{self.member}{next(_ids)}")
 
     # Steps.
 
-    def hear(self, event: Event) -> None:
+    def hear(self, event: InstanceEvent) -> None:
         try:
             self.state, actions = decide(self.state, event)
         except KeyError:
@@ -111,7 +111,7 @@ class Process:
             return
         self.txn = None
         if txn.stage == "refused":
-            return self.hear(moves.Fenced(txn.claim))
+            return self.hear(moves.WasFenced(txn.claim))
         if txn.recommits:
             offsets = {number: end for number, (_, end) in txn.spans.items()}
             self.todo.append(moves.Recommitted(txn.claim, offsets))
@@ -121,7 +121,7 @@ class Process:
     def give_up(self) -> None:
         """An outcome stays unknown: the producer is thrown away."""
         if self.state.claim and self.epoch is not None:
-            self.hear(moves.Fenced(self.state.claim))
+            self.hear(moves.WasFenced(self.state.claim))
 
     def hear_nothing(self) -> None:
         """Whether an append was taken stays unknown; it may land later."""
@@ -131,7 +131,7 @@ class Process:
 
     # Actions.
 
-    def _begin(self, action: Action) -> None:
+    def _begin(self, action: InstanceAction) -> None:
         """Some take effect at once, others whenever they do."""
         match action:
             case moves.Discard():
@@ -144,12 +144,12 @@ class Process:
             case moves.Init():
                 self.before_init = list(self.broker.committed)
                 self.todo.append(action)
-            case moves.Resign() | moves.Rest() | moves.End():
+            case moves.Resign() | moves.StandBy() | moves.End():
                 pass
             case _:
                 self.todo.append(action)
 
-    def _do(self, what: Action | Event) -> None:
+    def _do(self, what: InstanceAction | InstanceEvent) -> None:
         match what:
             case moves.Init(claim):
                 self.epoch = self.broker.init(self.member)
@@ -169,7 +169,7 @@ class Process:
             case _:
                 self.hear(what)  # type: ignore[arg-type]
 
-    def _append(self, hold: Hold) -> None:
+    def _append(self, hold: HoldingRecord) -> None:
         out = self.broker.knocked_out
         claims = not hold.proxy and self.state.phase is Phase.CLAIMING
         if claims and out == "prev-after-init":
@@ -192,7 +192,7 @@ class Process:
                 self.unread = offset
             self.todo.append(moves.Appended(flying.hold.claim, flying.hold.n, offset))
 
-    def _load(self, action: Action, claim: str, partitions: frozenset[int]) -> None:
+    def _load(self, action: InstanceAction, claim: str, partitions: frozenset[int]) -> None:
         out = self.broker.knocked_out
         if out == "committed-before-init" and self.before_init:
             found = self.before_init
@@ -203,14 +203,14 @@ class Process:
             return
         self.todo.append(moves.Loaded(claim, {number: found[number] for number in partitions}))
 
-    def _recommit(self, action: Action, claim: str, offsets: dict[int, int]) -> None:
+    def _recommit(self, action: InstanceAction, claim: str, offsets: dict[int, int]) -> None:
         if self.txn is None and self.epoch is not None:
             spans = {number: (at, at) for number, at in offsets.items()}
             self._send(Txn(self.member, self.epoch, claim, spans))
         else:
             self.todo.append(action)
 
-    def _drain(self, action: Action, claim: str, partitions: frozenset[int]) -> None:
+    def _drain(self, action: InstanceAction, claim: str, partitions: frozenset[int]) -> None:
         early = self.broker.knocked_out == "early-release"
         if self.txn is not None and partitions & self.txn.spans.keys() and not early:
             self.todo.append(action)
@@ -229,7 +229,7 @@ class Process:
         old = self.broker.knocked_out == "old-position"
         return self.positions.get(number, offset) if old else offset
 
-    def _believe(self, hold: Hold) -> None:
+    def _believe(self, hold: HoldingRecord) -> None:
         """Act as if the record stood in the log as far as it is read."""
         self.unread = -1
         table = self.state.table
@@ -252,7 +252,7 @@ class Process:
         return replace(table, holders={**table.holders, self.member: holder})
 
 
-def _is_of_proxy(what: Action | Event) -> bool:
+def _is_of_proxy(what: InstanceAction | InstanceEvent) -> bool:
     match what:
         case moves.ProxyInit() | moves.ProxyInitiated():
             return True

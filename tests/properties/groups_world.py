@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from marq.groups import moves
 from marq.groups.config import GroupConfig, Mapping
-from marq.groups.records import ConfigRecord, Record, StepDown
+from marq.groups.records import ConfigRecord, ControlRecord, StepDown
 from marq.groups.state import Phase
 from tests.properties.chance import Chance
 from tests.properties.groups_broker import CREATED, MEMBERS, PARTITIONS, Broker, Txn
@@ -37,7 +37,7 @@ class World:
         self.chance = chance
         self.broker = Broker(knocked_out)
         self.network: list[Flying | Txn] = []
-        self.records: list[Record] = []
+        self.records: list[ControlRecord] = []
         """Of admins, not in the log yet."""
         self._ids = count()
         self._peace = chance.pick((1, 3, 9))
@@ -116,7 +116,9 @@ class World:
 
     def overdue(self, process: Process) -> None:
         other = self.chance.pick(MEMBERS)
-        process.hear(moves.Overdue(other, f"{process.state.instance}-for-{other}{next(self._ids)}"))
+        process.hear(
+            moves.MemberOverdue(other, f"{process.state.instance}-for-{other}{next(self._ids)}")
+        )
 
     def crash(self, process: Process) -> None:
         self.processes[self.processes.index(process)] = self._new(process.member)
@@ -173,7 +175,7 @@ class World:
             self.lapse(process)
         for other in MEMBERS:
             if not self._is_live(other):
-                process.hear(moves.Overdue(other, f"calm{next(self._ids)}"))
+                process.hear(moves.MemberOverdue(other, f"calm{next(self._ids)}"))
 
     def _is_live(self, member: str) -> bool:
         """Whether an instance acts, or is about to, under the owner claim; or claims right now."""

@@ -32,7 +32,7 @@ START_MS = 1_000_000
 """Times in a log count from here: time 0 of a test is long after time 0 of the world."""
 
 
-def runs_of(offsets: Iterable[int]) -> claimed.Runs:
+def runs_of(offsets: Iterable[int]) -> claimed.ClaimedRuns:
     """The runs these offsets make."""
     return tuple(bits.runs(bits.of(offsets)))
 

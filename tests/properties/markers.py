@@ -52,7 +52,7 @@ refs = st.builds(ParkedRef, moments, moments)
 
 
 @st.composite
-def runs(draw: st.DrawFn, start: int = 0, least: int = 1) -> claimed.Runs:
+def runs(draw: st.DrawFn, start: int = 0, least: int = 1) -> claimed.ClaimedRuns:
     """Up to four runs from a position on, apart or touching; as many messages as a claim holds."""
     found = []
     for _ in range(draw(st.integers(least, 4))):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from marq.core.catalog import definitions
 from marq.core.catalog import snapshot as catalog_snapshot
 from marq.core.catalog.definitions import Catalog, Kept, NotAnEntry, QueueDefinition
-from marq.core.catalog.reader import CatalogReader, Taken, trim_to
+from marq.core.catalog.reader import CatalogReader, ReadRecord, trim_to
 from tests.properties.effort import tried
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class World:
             reader = CatalogReader(self.start)
         for offset in range(max(reader.next, self.start), len(self.records)):
             try:
-                reader.take(Taken(offset, offset, self.records[offset]))
+                reader.take(ReadRecord(offset, offset, self.records[offset]))
             except NotAnEntry:
                 continue
         return reader

@@ -146,8 +146,8 @@ def changed(draw: st.DrawFn, valid: bytes) -> bytes:
     return bytes(data)
 
 
-LEASE = records.Lease("m", "c", "i")
-CONTROL = records.encode(records.Hold("c", 1, "m", "p", (1, 2), 3))
+LEASE = records.LeaseBeat("m", "c", "i")
+CONTROL = records.encode(records.HoldingRecord("c", 1, "m", "p", (1, 2), 3))
 
 
 @given(st.binary() | json_like | deep | changed(CONTROL))

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from marq.bench import plot, report, summary
 from marq.bench.meter import Meter, peak_mb
-from marq.bench.plan import CONSUMING, OURS, Case, Figures, Job, Measured, Plan
+from marq.bench.plan import CONSUMING, OURS, Case, Figures, Measured, Measurement, Plan
 from marq.bench.run import rotated
 from marq.cli import app
 
@@ -178,9 +178,9 @@ def test_a_meter_counts_from_the_first_message_and_not_what_came_with_it() -> No
 
 
 def test_a_job_survives_its_way_to_another_process() -> None:
-    job = Job("pull", "host:1", "orders", 5, 100)
+    job = Measurement("pull", "host:1", "orders", 5, 100)
 
-    assert msgspec.json.decode(msgspec.json.encode(job), type=Job) == job
+    assert msgspec.json.decode(msgspec.json.encode(job), type=Measurement) == job
 
 
 @pytest.mark.parametrize("wrong", [["--messages", "0"], ["--rounds", "0"], ["--messages", "x"]])

@@ -7,8 +7,8 @@ import pytest
 from marq.core.catalog import definitions
 from marq.core.catalog import snapshot as catalog_snapshot
 from marq.core.catalog.definitions import Catalog, NotAnEntry, QueueDefinition
-from marq.core.catalog.reader import CatalogReader, Taken, trim_to
-from marq.core.catalog.snapshot import Part, Whole
+from marq.core.catalog.reader import CatalogReader, ReadRecord, trim_to
+from marq.core.catalog.snapshot import SnapshotPart, Whole
 
 FUTURE = b'{"kind":"queue","name":"f","version":1,"definition":{"colour":"\\"red\\""}}'
 
@@ -33,7 +33,7 @@ def test_a_snapshot_says_all_that_is_in_force(most: int) -> None:
 
     for number, value in enumerate(parts):
         assert not reader.is_whole
-        reader.take(Taken(100 + number, 5, value))
+        reader.take(ReadRecord(100 + number, 5, value))
 
     assert reader.is_whole
     assert reader.catalog.kept() == known.kept()
@@ -57,7 +57,7 @@ def test_an_empty_catalog_has_a_snapshot_too() -> None:
     [value] = catalog_snapshot.split((), 3, "me")
     reader = CatalogReader(3)
 
-    reader.take(Taken(3, 0, value))
+    reader.take(ReadRecord(3, 0, value))
 
     assert reader.is_whole
 
@@ -68,9 +68,9 @@ def test_changes_it_does_not_stand_for_count_beside_it() -> None:
     after = known.change("c", None)
     reader = CatalogReader(9)
 
-    reader.take(Taken(9, 0, definitions.encode(known.change("d", QueueDefinition()))))
-    reader.take(Taken(10, 0, definitions.encode(after)))
-    reader.take(Taken(11, 0, value))
+    reader.take(ReadRecord(9, 0, definitions.encode(known.change("d", QueueDefinition()))))
+    reader.take(ReadRecord(10, 0, definitions.encode(after)))
+    reader.take(ReadRecord(11, 0, value))
 
     assert reader.catalog.queue("c") is None
     assert reader.catalog.queue("d") is None
@@ -80,7 +80,7 @@ def test_one_that_claims_to_know_what_comes_counts_for_nothing() -> None:
     [value] = catalog_snapshot.split((), 50, "me")
     reader = CatalogReader(10)
 
-    reader.take(Taken(10, 0, value))
+    reader.take(ReadRecord(10, 0, value))
 
     assert not reader.is_whole
     assert reader.snapshots == ()
@@ -90,14 +90,14 @@ def test_a_snapshot_of_a_newer_format_is_no_entry() -> None:
     value = b'{"kind":"snapshot","name":"me:1","version":0,"blocks":[]}'
 
     with pytest.raises(NotAnEntry):
-        CatalogReader(0).take(Taken(0, 0, value))
+        CatalogReader(0).take(ReadRecord(0, 0, value))
 
 
 def test_a_release_that_knows_no_snapshots_takes_one_for_a_change_that_lost() -> None:
     [value] = catalog_snapshot.split(some().kept(), 10, "me")
     found = catalog_snapshot.part_of(value)
 
-    assert isinstance(found, Part)
+    assert isinstance(found, SnapshotPart)
     assert found.version == 0
 
 

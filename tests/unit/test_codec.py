@@ -32,7 +32,7 @@ from marq.core.markers.marker import (
     Tick,
 )
 from marq.core.markers.reason import REASON_CHARS
-from marq.core.markers.wire import LONGEST_MS, MAX_INDEX, MOST, Writer
+from marq.core.markers.wire import LONGEST_MS, MAX_INDEX, MOST, WireWriter
 from marq.errors import MalformedMarker, MarkerError, NotAMarker, UnknownMarkerVersion
 
 WORKER = 0x0123456789ABCDEF
@@ -328,7 +328,7 @@ def test_one_changed_byte_is_a_marker_or_a_typed_error(name: str) -> None:
 )
 def test_a_claim_of_what_cannot_be_is_refused_on_both_sides(source: Source) -> None:
     claim = Claim(ID, source, 0, ((0, 1),), 1_000)
-    out = Writer(codec.encode(Claim(ID, SOURCE, 0, ((0, 1),), 1_000))[:3])
+    out = WireWriter(codec.encode(Claim(ID, SOURCE, 0, ((0, 1),), 1_000))[:3])
     pieces.put_claim_id(out, claim.id)
     pieces.put_source(out, source)
 
@@ -349,7 +349,7 @@ def test_reasons_are_cut_and_cleaned_where_they_are_written_and_where_they_are_r
     (claim,) = codec.decode(  # type: ignore[union-attr]
         codec.encode(Restate(1, (Restated(ID, SOURCE, ((0, 1),), (part,)),)))
     ).claims
-    long = Writer(codec.encode(hold)[: -len(kept) - 3])
+    long = WireWriter(codec.encode(hold)[: -len(kept) - 3])
     long.text("y" * 5_000)
     long.number(0)
     (read,) = codec.decode(long.bytes()).held  # type: ignore[union-attr]

@@ -10,9 +10,9 @@ import pytest
 
 from marq import embedded
 from marq.embedded import files, foreground, layout, state
-from marq.embedded.layout import Wanted
+from marq.embedded.layout import WantedLayout
 from marq.embedded.process import ProcessId
-from marq.embedded.state import State
+from marq.embedded.state import RuntimeState
 from marq.errors import ConfigError
 
 
@@ -41,10 +41,10 @@ def test_one_that_was_open_is_closed_and_keeps_what_is_in_it(tmp_path: Path) -> 
 
 
 @pytest.fixture
-def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> files.Home:
+def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> files.RuntimeHome:
     """A directory with a living runtime in it, seen by another user than its owner."""
-    home = files.Home(tmp_path)
-    files.write(home.state, State(ProcessId.mine(), "running", "127.0.0.1:1", ()))
+    home = files.RuntimeHome(tmp_path)
+    files.write(home.state, RuntimeState(ProcessId.mine(), "running", "127.0.0.1:1", ()))
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
     return home
 
@@ -55,14 +55,14 @@ def foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> files.Home:
         lambda home: embedded.status(home.path),
         lambda home: embedded.start(home.path),
         lambda home: embedded.stop(home.path),
-        lambda home: foreground.supervise(home, Wanted(None, None), lambda *_: None),
+        lambda home: foreground.supervise(home, WantedLayout(None, None), lambda *_: None),
         lambda home: files.make_private(home.path),
         state.read,
         layout.read,
     ],
 )
 def test_someone_else_s_directory_is_refused_with_what_to_do(
-    foreign: files.Home, use: Callable[[files.Home], object]
+    foreign: files.RuntimeHome, use: Callable[[files.RuntimeHome], object]
 ) -> None:
     with pytest.raises(ConfigError, match=r"belongs to .+, and this is user 4711: .*--data"):
         use(foreign)
@@ -71,8 +71,8 @@ def test_someone_else_s_directory_is_refused_with_what_to_do(
 def test_a_state_that_someone_else_put_into_one_s_own_directory_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = files.Home(tmp_path)
-    files.write(home.state, State(ProcessId.mine(), "running", "127.0.0.1:1", ()))
+    home = files.RuntimeHome(tmp_path)
+    files.write(home.state, RuntimeState(ProcessId.mine(), "running", "127.0.0.1:1", ()))
     real = os.fstat
 
     def of_another(number: int) -> os.stat_result:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from marq.embedded import java
+from marq.embedded.jvm import java
 from marq.errors import RuntimeFailed
 
 

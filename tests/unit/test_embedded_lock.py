@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from marq.embedded import jars, lock
+from marq.embedded.jvm import jars, lock
 
 
 def test_every_jar_has_a_digest() -> None:

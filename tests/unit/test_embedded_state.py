@@ -15,12 +15,12 @@ import pytest
 from marq import embedded
 from marq.embedded import broker, children, files, seat, state
 from marq.embedded.process import ProcessId
-from marq.embedded.state import BrokerState, State, TrackerState
+from marq.embedded.state import BrokerState, RuntimeState, TrackerState
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> files.Home:
-    return files.Home(tmp_path)
+def home(tmp_path: Path) -> files.RuntimeHome:
+    return files.RuntimeHome(tmp_path)
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ def before_the_reboot(process: ProcessId) -> ProcessId:
     return msgspec.structs.replace(process, boot="another boot")
 
 
-def write_state(home: files.Home, supervisor: ProcessId, *brokers: ProcessId) -> None:
+def write_state(home: files.RuntimeHome, supervisor: ProcessId, *brokers: ProcessId) -> None:
     states = tuple(BrokerState(n, 1, process) for n, process in enumerate(brokers, 1))
-    files.write(home.state, State(supervisor, "running", "127.0.0.1:1", states))
+    files.write(home.state, RuntimeState(supervisor, "running", "127.0.0.1:1", states))
 
 
 def test_a_process_is_itself_and_nobody_else() -> None:
@@ -74,7 +74,7 @@ def test_a_process_that_ended_is_not_alive_even_while_nobody_asked_for_its_exit_
 
 @pytest.mark.parametrize("gone", [someone_else, before_the_reboot])
 def test_a_state_whose_pid_is_someone_else_s_by_now_is_stale(
-    home: files.Home, gone: Callable[[ProcessId], ProcessId]
+    home: files.RuntimeHome, gone: Callable[[ProcessId], ProcessId]
 ) -> None:
     write_state(home, gone(ProcessId.mine()))
 
@@ -83,7 +83,7 @@ def test_a_state_whose_pid_is_someone_else_s_by_now_is_stale(
 
 
 def test_stopping_a_stale_runtime_spares_the_process_that_has_its_pid(
-    home: files.Home, sleeper: Sleeper
+    home: files.RuntimeHome, sleeper: Sleeper
 ) -> None:
     identity = sleeper.identity
     write_state(home, someone_else(identity), someone_else(identity))
@@ -95,7 +95,7 @@ def test_stopping_a_stale_runtime_spares_the_process_that_has_its_pid(
 
 
 def test_brokers_that_outlived_their_supervisor_are_ended(
-    home: files.Home, sleeper: Sleeper
+    home: files.RuntimeHome, sleeper: Sleeper
 ) -> None:
     identity = sleeper.identity
     write_state(home, someone_else(ProcessId.mine()), identity)
@@ -106,7 +106,7 @@ def test_brokers_that_outlived_their_supervisor_are_ended(
     assert not home.state.exists()
 
 
-def test_an_empty_directory_is_a_stopped_runtime(home: files.Home) -> None:
+def test_an_empty_directory_is_a_stopped_runtime(home: files.RuntimeHome) -> None:
     found = embedded.status(home.path)
 
     assert (found.status, found.brokers, found.supervisor_pid) == ("stopped", (), None)
@@ -117,7 +117,7 @@ def test_restarts_wait_longer_each_time_up_to_a_limit() -> None:
     assert [seat.backoff(ends) for ends in (1, 2, 3, 9, 9_999)] == [0.5, 1.0, 2.0, 10.0, 10.0]
 
 
-def test_the_last_lines_are_those_of_the_log_and_of_the_jvm(home: files.Home) -> None:
+def test_the_last_lines_are_those_of_the_log_and_of_the_jvm(home: files.RuntimeHome) -> None:
     home.logs.mkdir()
     home.broker_log(1).write_text("".join(f"line {number}\n" for number in range(5_000)))
     home.broker_output(1).write_text("Out of memory\n")
@@ -135,7 +135,7 @@ def test_an_exit_code_is_told_in_words(code: int, words: str) -> None:
 
 
 def test_a_tracker_that_gives_no_sign_of_life_keeps_no_time(
-    home: files.Home, sleeper: Sleeper
+    home: files.RuntimeHome, sleeper: Sleeper
 ) -> None:
     keeps_time = TrackerState(True, sleeper.identity, keeps_time=True)
     home.tracker.mkdir()

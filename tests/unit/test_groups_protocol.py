@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from marq.groups import moves
 from marq.groups.config import GroupConfig
-from marq.groups.moves import Action, Event, Why
+from marq.groups.moves import InstanceAction, InstanceEvent, Why
 from marq.groups.protocol import decide, proxy_hold
-from marq.groups.records import ConfigRecord, Hold, Record, StepDown
-from marq.groups.state import Phase, State
+from marq.groups.records import ConfigRecord, ControlRecord, HoldingRecord, StepDown
+from marq.groups.state import InstanceState, Phase
 from marq.groups.table import EMPTY, Table, fold
 
 CREATED = ConfigRecord("made", 1, GroupConfig(4, members=("a", "b")))
@@ -17,28 +17,28 @@ CREATED = ConfigRecord("made", 1, GroupConfig(4, members=("a", "b")))
 class Instance:
     """An instance of member a, the log it reads, and all it was told to do."""
 
-    def __init__(self, *log: Record) -> None:
+    def __init__(self, *log: ControlRecord) -> None:
         self.table = EMPTY
-        self.state = State("a", "i")
-        self.actions: list[Action] = []
+        self.state = InstanceState("a", "i")
+        self.actions: list[InstanceAction] = []
         self.reads(*(log or (CREATED,)))
 
-    def hears(self, *events: Event) -> list[Action]:
+    def hears(self, *events: InstanceEvent) -> list[InstanceAction]:
         self.actions = []
         for event in events:
             self.state, actions = decide(self.state, event)
             self.actions += actions
         return self.actions
 
-    def logged(self, *log: Record) -> Table:
+    def logged(self, *log: ControlRecord) -> Table:
         for record in log:
             self.table = fold(self.table, self.table.next, record)
         return self.table
 
-    def reads(self, *log: Record) -> list[Action]:
+    def reads(self, *log: ControlRecord) -> list[InstanceAction]:
         return self.hears(moves.Follow(self.logged(*log)))
 
-    def claims(self) -> list[Action]:
+    def claims(self) -> list[InstanceAction]:
         """Becomes the owner of what it shall have, up to the read-back."""
         self.hears(moves.Lapsed("c"))
         [append] = self.hears(moves.Initiated("c"))
@@ -55,8 +55,8 @@ def members(version: int, *names: str) -> ConfigRecord:
     return ConfigRecord(f"v{version}", version, GroupConfig(4, members=names))
 
 
-def hold(claim: str, member: str, prev: str, *partitions: int, n: int = 0) -> Hold:
-    return Hold(claim, n, member, prev, partitions, 1, "i")
+def hold(claim: str, member: str, prev: str, *partitions: int, n: int = 0) -> HoldingRecord:
+    return HoldingRecord(claim, n, member, prev, partitions, 1, "i")
 
 
 def test_a_claim_names_what_was_read_before_the_init_whatever_is_read_after_it() -> None:
@@ -90,7 +90,7 @@ def test_a_claim_that_came_second_is_given_up() -> None:
 
     found = [*instance.hears(moves.Appended("c", 0, 2)), *instance.reads(append.hold)]
 
-    assert found == [moves.Discard(), moves.Rest(Why.LOST)]
+    assert found == [moves.Discard(), moves.StandBy(Why.LOST)]
     assert instance.state.phase is Phase.STANDBY
 
 
@@ -117,7 +117,7 @@ def test_delivery_starts_where_the_offsets_were_committed_again() -> None:
 def test_answers_of_a_claim_given_up_are_ignored() -> None:
     instance = Instance()
     instance.claims()
-    instance.hears(moves.Fenced("c"))
+    instance.hears(moves.WasFenced("c"))
 
     assert instance.hears(moves.Loaded("c", {0: 5}), moves.Recommitted("c", {0: 5})) == []
 
@@ -181,7 +181,7 @@ def test_whoever_is_superseded_stops() -> None:
 
     assert instance.reads(hold("other", "a", "c:0", 0, 1)) == [
         moves.Discard(),
-        moves.Rest(Why.LOST),
+        moves.StandBy(Why.LOST),
     ]
 
 
@@ -189,10 +189,10 @@ def test_whoever_is_fenced_stops_and_resigns() -> None:
     instance = Instance()
     instance.starts()
 
-    assert instance.hears(moves.Fenced("c")) == [
+    assert instance.hears(moves.WasFenced("c")) == [
         moves.Resign("c"),
         moves.Discard(),
-        moves.Rest(Why.FENCED),
+        moves.StandBy(Why.FENCED),
     ]
     assert instance.state.phase is Phase.STANDBY
 
@@ -205,7 +205,7 @@ def test_stepping_down_drains_and_resigns_and_keeps_the_holds() -> None:
     assert instance.hears(moves.Drained("c", frozenset({0, 1}))) == [
         moves.Resign("c"),
         moves.Discard(),
-        moves.Rest(Why.STEPPED_DOWN),
+        moves.StandBy(Why.STEPPED_DOWN),
     ]
     assert instance.state.is_candidate
 
@@ -244,7 +244,7 @@ def test_a_dropped_member_gives_everything_back_and_stands_by() -> None:
     assert instance.reads(append.hold) == [
         moves.Resign("c"),
         moves.Discard(),
-        moves.Rest(Why.DROPPED),
+        moves.StandBy(Why.DROPPED),
     ]
     assert not instance.state.is_candidate
 
@@ -261,19 +261,19 @@ def test_a_dead_member_is_fenced_before_a_hold_is_written_in_its_name() -> None:
     instance = Instance(CREATED, hold("x", "b", "made", 1, 2, 3))
     instance.claims()
 
-    assert instance.hears(moves.Overdue("b", "p")) == [moves.ProxyInit("p", "b")]
+    assert instance.hears(moves.MemberOverdue("b", "p")) == [moves.ProxyInit("p", "b")]
     instance.reads(hold("y", "b", "x:0", 1, 2, 3))
     [append] = instance.hears(moves.ProxyInitiated("p"))
 
-    assert append == moves.Append(Hold("p", 0, "b", "x:0", (2, 3), 1, proxy=True))
+    assert append == moves.Append(HoldingRecord("p", 0, "b", "x:0", (2, 3), 1, proxy=True))
 
 
 def test_whoever_holds_nothing_of_ours_is_not_fenced() -> None:
     instance = Instance(CREATED, hold("x", "b", "made", 2, 3))
     instance.claims()
 
-    assert instance.hears(moves.Overdue("b", "p")) == []
-    assert instance.hears(moves.Overdue("a", "p")) == []
+    assert instance.hears(moves.MemberOverdue("b", "p")) == []
+    assert instance.hears(moves.MemberOverdue("a", "p")) == []
 
 
 def test_a_freed_partition_is_taken() -> None:

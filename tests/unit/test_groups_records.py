@@ -6,9 +6,9 @@ import pytest
 
 from marq.groups import records
 from marq.groups.config import GroupConfig
-from marq.groups.records import ConfigRecord, Hold, Lease
+from marq.groups.records import ConfigRecord, HoldingRecord, LeaseBeat
 
-HOLD = Hold("c", 0, "m", "made", (0, 1), 1, "i")
+HOLD = HoldingRecord("c", 0, "m", "made", (0, 1), 1, "i")
 DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
@@ -52,7 +52,7 @@ def test_a_config_that_breaks_a_rule_is_nobody_s(config: GroupConfig) -> None:
 
 def test_what_was_written_is_read() -> None:
     made = ConfigRecord("made", 1, GroupConfig(4, members=("a", "b")), sources=(0, 7))
-    lease = Lease("m", "c", "i", resigned=True)
+    lease = LeaseBeat("m", "c", "i", resigned=True)
 
     assert [records.decode(records.encode(each)) for each in (made, HOLD)] == [made, HOLD]
     assert records.decode_lease(records.encode(lease)) == lease

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from marq.groups import records
 from marq.groups.config import GroupConfig
-from marq.groups.records import ConfigRecord, Hold, Lease, Record, StepDown
+from marq.groups.records import ConfigRecord, ControlRecord, HoldingRecord, LeaseBeat, StepDown
 from marq.groups.table import EMPTY, Table, fold
-from marq.groups.watch import Watch
+from marq.groups.watch import LeaseWatch
 
 CREATED = ConfigRecord("made", 1, GroupConfig(4, members=("a", "b")))
 
 
-def hold(claim: str, member: str, prev: str, *partitions: int, n: int = 0) -> Hold:
-    return Hold(claim, n, member, prev, partitions, 1, "i")
+def hold(claim: str, member: str, prev: str, *partitions: int, n: int = 0) -> HoldingRecord:
+    return HoldingRecord(claim, n, member, prev, partitions, 1, "i")
 
 
-def table(*log: Record | None) -> Table:
+def table(*log: ControlRecord | None) -> Table:
     found = EMPTY
     for offset, record in enumerate(log):
         found = fold(found, offset, record)
@@ -33,7 +33,7 @@ def test_the_first_of_two_changes_wins() -> None:
 
 
 def test_a_hold_counts_only_after_the_one_it_names() -> None:
-    log: list[Record] = [CREATED, hold("c1", "a", "made", 0, 1), hold("c2", "a", "made", 0)]
+    log: list[ControlRecord] = [CREATED, hold("c1", "a", "made", 0, 1), hold("c2", "a", "made", 0)]
 
     assert table(*log).claim("a") == "c1"
     assert table(*log, hold("c2", "a", "c1:0", 0)).held("a") == {0}
@@ -51,7 +51,7 @@ def test_the_first_holder_of_a_partition_keeps_it() -> None:
 
 
 def test_a_fence_only_rises() -> None:
-    log: list[Record] = [
+    log: list[ControlRecord] = [
         CREATED,
         hold("c1", "a", "made", 0, 1),
         hold("c1", "a", "c1:0", 0, n=1),
@@ -68,7 +68,7 @@ def test_a_fence_only_rises() -> None:
 
 
 def test_a_step_down_hits_the_claim_it_names_and_no_other() -> None:
-    log: list[Record] = [CREATED, hold("c1", "a", "made", 0), StepDown("s", "a", "c0")]
+    log: list[ControlRecord] = [CREATED, hold("c1", "a", "made", 0), StepDown("s", "a", "c0")]
 
     assert not table(*log).holders["a"].stepping
     stepping = [*log, StepDown("s", "a", "c1")]
@@ -97,11 +97,13 @@ def test_records_of_others_are_passed_over() -> None:
 def test_a_record_reads_as_it_was_written() -> None:
     for record in (CREATED, hold("c", "é", "p", 1), StepDown("s", "a", "c")):
         assert records.decode(records.encode(record)) == record
-    assert records.decode_lease(records.encode(Lease("a", "c", "i"))) == Lease("a", "c", "i")
+    assert records.decode_lease(records.encode(LeaseBeat("a", "c", "i"))) == LeaseBeat(
+        "a", "c", "i"
+    )
 
 
-def watch(*log: Record) -> Watch:
-    found = Watch()
+def watch(*log: ControlRecord) -> LeaseWatch:
+    found = LeaseWatch()
     found.follow(table(*log), 0)
     found.caught_up(0)
     return found
@@ -123,10 +125,10 @@ def test_a_claim_is_given_a_lease_before_its_first_beat() -> None:
 
 def test_a_beat_renews_only_the_claim_it_names() -> None:
     found = watch(CREATED, CLAIMED)
-    found.beat(Lease("a", "c0", "i"), 1_000)
+    found.beat(LeaseBeat("a", "c0", "i"), 1_000)
     assert not found.is_live("a", 2_000)
 
-    found.beat(Lease("a", "c1", "i"), 1_000)
+    found.beat(LeaseBeat("a", "c1", "i"), 1_000)
 
     assert found.is_live("a", 2_999)
     assert not found.is_live("a", 3_000)
@@ -134,20 +136,22 @@ def test_a_beat_renews_only_the_claim_it_names() -> None:
 
 def test_a_lease_that_was_resigned_is_over() -> None:
     found = watch(CREATED, CLAIMED)
-    found.beat(Lease("a", "c1", "i", resigned=True), 10)
+    found.beat(LeaseBeat("a", "c1", "i", resigned=True), 10)
 
     assert not found.is_live("a", 11)
 
 
 def test_before_the_lease_topic_was_read_to_its_end_silence_means_nothing() -> None:
-    found = Watch()
+    found = LeaseWatch()
     found.follow(table(CREATED, CLAIMED), 0)
 
     assert found.is_live("a", 1_000_000)
 
 
 def test_nobody_beats_for_a_claim_made_by_proxy() -> None:
-    assert not watch(CREATED, Hold("c1", 0, "a", "made", (0,), 1, proxy=True)).is_live("a", 0)
+    assert not watch(CREATED, HoldingRecord("c1", 0, "a", "made", (0,), 1, proxy=True)).is_live(
+        "a", 0
+    )
 
 
 def test_a_dead_member_is_fenced_for_what_it_must_give_up() -> None:
@@ -161,7 +165,7 @@ def test_a_dead_member_is_fenced_for_what_it_must_give_up() -> None:
 def test_a_live_member_is_fenced_when_it_had_its_time() -> None:
     found = watch(CREATED, CLAIMED, ConfigRecord("x", 2, GroupConfig(4, members=("b",))))
     found.overdue("b", 0)
-    found.beat(Lease("a", "c1", "i"), 10_000)
+    found.beat(LeaseBeat("a", "c1", "i"), 10_000)
 
     assert found.overdue("b", 10_000) is None
     assert found.overdue("b", 10_001) == "a"

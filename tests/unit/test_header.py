@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marq.core.markers.reason import REASON_CHARS
-from marq.core.markers.wire import LATEST_MS, LONGEST_MS, MOST, Writer
+from marq.core.markers.wire import LATEST_MS, LONGEST_MS, MOST, WireWriter
 from marq.core.messages import header
 from marq.core.messages.header import HISTORY, NAME, PLAIN, Meta, Past
 from marq.errors import MalformedMarker, MarkerError, UnknownMarkerVersion
@@ -110,7 +110,7 @@ def test_a_header_with_changed_bytes_is_bounded_or_refused(meta: Meta, data: st.
     ],
 )
 def test_a_number_that_no_marq_writes_makes_the_message_a_plain_one(tag: int, value: int) -> None:
-    forged = Writer(b"\x01")
+    forged = WireWriter(b"\x01")
     forged.numbers((tag << 1, value))
     headers = ((NAME, forged.bytes()),)
 
@@ -142,7 +142,7 @@ def test_the_bytes_are_frozen() -> None:
 
 
 def test_what_a_newer_marq_said_is_kept_in_the_copies() -> None:
-    newer = Writer(header.encode(Meta(attempt=3)))
+    newer = WireWriter(header.encode(Meta(attempt=3)))
     newer.numbers((99 << 1, 7))
     newer.number(98 << 1 | 1)
     newer.blob(b"unknown")

@@ -8,7 +8,7 @@ from marq.core import names
 from marq.core.fold import hold_log
 from marq.core.markers import codec
 from marq.core.markers.marker import Parked, Tick
-from marq.core.markers.wire import Writer
+from marq.core.markers.wire import WireWriter
 from marq.core.messages import header
 from marq.core.messages.header import Meta
 from marq.errors import UnknownMarkerVersion
@@ -55,7 +55,7 @@ def test_only_marq_s_own_header_parks() -> None:
 @pytest.mark.parametrize("name", ["delay_ms", "due_ms", "ahead_ms"])
 def test_a_parked_message_for_a_time_beyond_all_is_nothing(name: str) -> None:
     tag = {"delay_ms": 3, "due_ms": 4, "ahead_ms": 5}[name]
-    forged = Writer(header.encode(Meta(queue="orders")))
+    forged = WireWriter(header.encode(Meta(queue="orders")))
     forged.numbers((tag << 1, (1 << 64) - 1))
 
     assert hold_log.body(names.DELAYED, b"", forged.bytes()) is None

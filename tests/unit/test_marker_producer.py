@@ -13,7 +13,7 @@ from marq.core.names import DEFAULT
 from marq.kafka.client import lasting
 from marq.kafka.client.clock import BrokerClock
 from marq.kafka.leasing.taken import Taken
-from marq.kafka.marking.marker_producer import MarkerProducer, Record
+from marq.kafka.marking.marker_producer import MarkerProducer, MarkerRecord
 
 Reported = Callable[[KafkaError | None, Any], None]
 
@@ -72,7 +72,7 @@ class Rig:
         return self.made[-1]
 
     def write(self, value: bytes = b"x", again: bool = True) -> None:
-        self.producer.write(Record(0, value, self.heard.append, again=again))
+        self.producer.write(MarkerRecord(0, value, self.heard.append, again=again))
 
 
 @pytest.fixture

@@ -207,7 +207,7 @@ def test_a_batch_that_could_not_be_written_is_told_and_the_next_one_is(
         raise MemoryError("injected")
 
     with monkeypatch.context() as broken:
-        broken.setattr(statements.Batch, "statements", lambda batch: fail(batch))
+        broken.setattr(statements.LedgerBatch, "statements", lambda batch: fail(batch))
         with pytest.raises(MemoryError):
             receipt = first.end(0)
             rig.markers.flush_now()

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 
 from marq.errors import ConfigError, NotConnected
 from marq.kafka.cluster import reader
-from marq.kafka.cluster.reader import Reader
+from marq.kafka.cluster.reader import LogReader
 
 
 class Told:
@@ -45,7 +45,7 @@ class Consumer:
 def read(monkeypatch: pytest.MonkeyPatch, code: int) -> list[Any]:
     monkeypatch.setattr(reader, "Consumer", lambda settings: Consumer(code))
     admin: Any = None
-    found = Reader({"bootstrap.servers": "here"}, admin, 0.1).read("orders", {0: (0, 9)})
+    found = LogReader({"bootstrap.servers": "here"}, admin, 0.1).read("orders", {0: (0, 9)})
     return list(found)
 
 

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, ShareConsumer, Topic
 
 from marq.bench.altering import alter_group
 from marq.bench.meter import Meter
-from marq.bench.plan import PARTITIONS, Job
+from marq.bench.plan import PARTITIONS, Measurement
 from marq.errors import RuntimeFailed
 from marq.kafka.client import config
 
@@ -23,7 +23,7 @@ LINGER_MS = 5
 _POLL_EVERY = 1_000
 
 
-def consume(job: Job, meter: Meter) -> None:
+def consume(job: Measurement, meter: Meter) -> None:
     """Count messages with marq's consumer settings: no commit, no look at any of them."""
     consumer = Consumer(config.reader(job.servers, {}))
     consumer.assign([TopicPartition(job.queue, number, 0) for number in range(PARTITIONS)])
@@ -40,17 +40,17 @@ def consume(job: Job, meter: Meter) -> None:
     consumer.close()
 
 
-def share(job: Job, meter: Meter) -> None:
+def share(job: Measurement, meter: Meter) -> None:
     """Acknowledge every message, in polls as large as marq's."""
     _share(job, meter, {"max.poll.records": BATCH})
 
 
-def share_stock(job: Job, meter: Meter) -> None:
+def share_stock(job: Measurement, meter: Meter) -> None:
     """Acknowledge every message, with the settings a ShareConsumer comes with."""
     _share(job, meter, {})
 
 
-def _share(job: Job, meter: Meter, tuning: dict[str, Any]) -> None:
+def _share(job: Measurement, meter: Meter, tuning: dict[str, Any]) -> None:
     group = f"bench.{secrets.token_hex(8)}"
     # A new share group begins at the log's end unless it is told otherwise.
     alter_group(job.servers, group, "share.auto.offset.reset", "earliest")
@@ -72,7 +72,7 @@ def _share(job: Job, meter: Meter, tuning: dict[str, Any]) -> None:
     consumer.close()
 
 
-def produce(job: Job, meter: Meter) -> None:
+def produce(job: Measurement, meter: Meter) -> None:
     """Send with marq's producer settings and a delivery callback for each message."""
     producer = Producer(config.producer(job.servers, {}, LINGER_MS))
     producer.produce(job.queue, b"")  # connects and gets its id, as marq's has by then

@@ -9,13 +9,13 @@ from collections.abc import Callable
 import msgspec
 
 from marq.bench.meter import Meter
-from marq.bench.plan import Figures, Job
+from marq.bench.plan import Figures, Measurement
 from marq.errors import RuntimeFailed
 
 _SLOWEST, _START_S = 500, 120
 
 
-def run(job: Job) -> Figures:
+def run(job: Measurement) -> Figures:
     """The figures of a measurement, made in a fresh process."""
     command = [sys.executable, "-m", "marq.bench.job", msgspec.json.encode(job).decode()]
     patience_s = _START_S + job.messages / _SLOWEST
@@ -26,7 +26,7 @@ def run(job: Job) -> Figures:
     return msgspec.json.decode(done.stdout.splitlines()[-1], type=Figures)
 
 
-def _variants() -> dict[str, Callable[[Job, Meter], None]]:
+def _variants() -> dict[str, Callable[[Measurement, Meter], None]]:
     from marq.bench import bare, ours  # only here: whoever starts the processes needs no client
 
     return {
@@ -43,7 +43,7 @@ def _variants() -> dict[str, Callable[[Job, Meter], None]]:
 
 
 def main() -> None:
-    job = msgspec.json.decode(sys.argv[1], type=Job)
+    job = msgspec.json.decode(sys.argv[1], type=Measurement)
     meter = Meter(job.messages)
     _variants()[job.variant](job, meter)
     print(msgspec.json.encode(meter.figures).decode())

@@ -9,7 +9,7 @@ from typing import Any
 import marq
 from marq.bench.bare import PATIENCE_S, refuse_none
 from marq.bench.meter import Meter
-from marq.bench.plan import Job
+from marq.bench.plan import Measurement
 from marq.errors import RuntimeFailed
 
 RECEIVE = 1_000
@@ -17,7 +17,7 @@ _SLOWEST = 1_000
 """Messages a second below which something is wrong."""
 
 
-def pull(job: Job, meter: Meter) -> None:
+def pull(job: Measurement, meter: Meter) -> None:
     """Receive and ack every message; done when all acks are durable."""
     with _connect(job) as broker:
         queue = broker.queue(job.queue)
@@ -33,7 +33,7 @@ def pull(job: Job, meter: Meter) -> None:
         meter.last()
 
 
-def handler(job: Job, meter: Meter) -> None:
+def handler(job: Measurement, meter: Meter) -> None:
     """A sync handler that does nothing, one message a call."""
     numbers, done = count(1), threading.Event()
 
@@ -47,7 +47,7 @@ def handler(job: Job, meter: Meter) -> None:
     _work(job, meter, handle, done, batch=False)
 
 
-def batch(job: Job, meter: Meter) -> None:
+def batch(job: Measurement, meter: Meter) -> None:
     """A sync handler that is handed lists of messages."""
     counting, done = threading.Lock(), threading.Event()
     handled = 0
@@ -63,7 +63,9 @@ def batch(job: Job, meter: Meter) -> None:
     _work(job, meter, handle, done, batch=True)
 
 
-def _work(job: Job, meter: Meter, handle: Any, done: threading.Event, *, batch: bool) -> None:
+def _work(
+    job: Measurement, meter: Meter, handle: Any, done: threading.Event, *, batch: bool
+) -> None:
     with _connect(job) as broker:
         queue = broker.queue(job.queue)
         queue.handler(batch=batch)(handle)
@@ -74,7 +76,7 @@ def _work(job: Job, meter: Meter, handle: Any, done: threading.Event, *, batch: 
             meter.last()
 
 
-def send(job: Job, meter: Meter) -> None:
+def send(job: Measurement, meter: Meter) -> None:
     """Send without waiting for each; done when all are durable."""
     with _connect(job) as broker:
         queue = broker.queue(job.queue)
@@ -87,7 +89,7 @@ def send(job: Job, meter: Meter) -> None:
         meter.last()
 
 
-def hold(job: Job, meter: Meter) -> None:
+def hold(job: Measurement, meter: Meter) -> None:
     """Receive and keep: memory is what counts here."""
     with _connect(job) as broker:
         queue, held = broker.queue(job.queue), list[Any]()
@@ -101,5 +103,5 @@ def hold(job: Job, meter: Meter) -> None:
         meter.last()
 
 
-def _connect(job: Job) -> marq.Broker:
+def _connect(job: Measurement) -> marq.Broker:
     return marq.connect(f"kafka://{job.servers}")

@@ -62,7 +62,7 @@ class Plan(msgspec.Struct, frozen=True):
 QUICK = Plan(messages=100_000, rounds=1)
 
 
-class Job(msgspec.Struct, frozen=True):
+class Measurement(msgspec.Struct, frozen=True):
     """One measurement, as it is told to its process."""
 
     variant: str

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from marq import embedded
 from marq.bench import job, topics
-from marq.bench.plan import OURS, SENDING, TITLES, Case, Figures, Job, Measured, Plan
+from marq.bench.plan import OURS, SENDING, TITLES, Case, Figures, Measured, Measurement, Plan
 from marq.bench.topics import Stage
 from marq.errors import RuntimeFailed
 
@@ -47,10 +47,12 @@ def _consuming(plan: Plan, case: Case, stage: Stage, say: Say) -> Iterator[Measu
     with stage.filled(name, case, plan.messages):
         if case == plan.cases[0]:
             for variant in _WARM_UP:
-                _consumed(Job(variant, stage.servers, name, plan.messages, case.size), stage)
+                _consumed(
+                    Measurement(variant, stage.servers, name, plan.messages, case.size), stage
+                )
         for number in range(plan.rounds):
             for variant in rotated(plan.variants, number):
-                task = Job(variant, stage.servers, name, plan.messages, case.size)
+                task = Measurement(variant, stage.servers, name, plan.messages, case.size)
                 figures, markers, acked = _consumed(task, stage)
                 yield _said(Measured(variant, case, number, figures, markers, acked), say)
 
@@ -61,7 +63,7 @@ def rotated(variants: tuple[str, ...], number: int) -> tuple[str, ...]:
     return variants[at:] + variants[:at]
 
 
-def _consumed(task: Job, stage: Stage) -> tuple[Figures, int, int | None]:
+def _consumed(task: Measurement, stage: Stage) -> tuple[Figures, int, int | None]:
     """A measurement with the markers it wrote and, by their fold, the messages they ended."""
     if task.variant not in OURS:
         return job.run(task), 0, None
@@ -78,7 +80,7 @@ def _sending(plan: Plan, case: Case, stage: Stage, say: Say) -> Iterator[Measure
     for number in range(plan.rounds):
         for variant in rotated(tuple(SENDING), number):
             with stage.queue(f"bench.{case.size}.{variant}.{number}") as name:
-                task = Job(variant, stage.servers, name, plan.messages, case.size)
+                task = Measurement(variant, stage.servers, name, plan.messages, case.size)
                 figures = job.run(task)
                 if (sent := stage.sent(name)) < plan.messages:
                     raise RuntimeFailed(f"{variant}: {sent} of {plan.messages} arrived")
@@ -88,7 +90,7 @@ def _sending(plan: Plan, case: Case, stage: Stage, say: Say) -> Iterator[Measure
 def _holding(plan: Plan, case: Case, stage: Stage, say: Say) -> Measured:
     """Others lie in the queue too, so that what is fetched ahead counts."""
     with stage.filled(f"bench.{case.size}.held", case, plan.held * 2) as name:
-        figures = job.run(Job("hold", stage.servers, name, plan.held, case.size))
+        figures = job.run(Measurement("hold", stage.servers, name, plan.held, case.size))
     return _said(Measured("hold", case, 0, figures), say)
 
 

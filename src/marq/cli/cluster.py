@@ -21,7 +21,7 @@ _WATCHED_S = 5.0
 _LOOK_S = 0.1
 
 
-class _Sign(Protocol):
+class _SignOfLife(Protocol):
     @property
     def at_ms(self) -> int: ...
 
@@ -36,7 +36,7 @@ class _Cluster(Protocol):
 
     def catalog(self) -> Catalog: ...
 
-    def sign_of_life(self) -> _Sign: ...
+    def sign_of_life(self) -> _SignOfLife: ...
 
 
 def show(url: str, as_json: bool) -> None:

@@ -9,10 +9,11 @@ import typer
 
 from marq.cli import plain, sending, shown
 from marq.cli.options import Json, QueueName, Url, connected, duration, existing
-from marq.cli.receiving import Deliveries, Receiving, Wanted
+from marq.cli.receiving import Receiving, Wanted
 from marq.cli.sending import Teller
 from marq.cli.signals import stop_asked
 from marq.errors import QueueError
+from marq.work.job import Deliveries
 
 _COLUMNS = ("message_id", "attempt", "sent_at", "due", "key", "payload")
 

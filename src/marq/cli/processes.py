@@ -17,7 +17,7 @@ from pathlib import Path
 
 from marq import threads
 from marq.cli.changes import Watched
-from marq.cli.seats import NEVER, Changed, Ended, Event, Seat, Started, Stop
+from marq.cli.seats import NEVER, Changed, PlaceEvent, Started, StopWanted, WorkerEnded, WorkerPlace
 
 STEADY_S = 30.0
 """A process that worked this long had started well: its next end is the first again."""
@@ -34,8 +34,8 @@ class Processes:
         self, targets: list[str], count: int, reload: bool, say: Callable[[str], None]
     ) -> None:
         self._targets = targets
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._seats = [Seat(number, self._events.put) for number in range(1, count + 1)]
+        self._events: queue.SimpleQueue[PlaceEvent] = queue.SimpleQueue()
+        self._seats = [WorkerPlace(number, self._events.put) for number in range(1, count + 1)]
         self._watched = Watched(Path.cwd()) if reload else None
         self._say = say
         self._worked = self._stopping = False
@@ -46,26 +46,26 @@ class Processes:
         with self._signals():
             if self._watched is not None:
                 look = partial(self._look, self._watched)
-                threads.start(look, "marq-reload", lambda error: self._events.put(Stop()))
+                threads.start(look, "marq-reload", lambda error: self._events.put(StopWanted()))
             self._fill()
             while not self._stopping or any(seat.process for seat in self._seats):
                 self._act(self._next())
         return self._code
 
-    def _next(self) -> Event | None:
+    def _next(self) -> PlaceEvent | None:
         dues = [s.due for s in self._seats if s.due is not None and s.due < NEVER]
         timeout = max(0.0, min(dues) - time.monotonic()) if dues else None
         with contextlib.suppress(queue.Empty):
             return self._events.get(timeout=timeout)
         return None
 
-    def _act(self, event: Event | None) -> None:
+    def _act(self, event: PlaceEvent | None) -> None:
         match event:
             case Started(seat, process, files) if process is seat.process:
                 self._on_started(seat, files)
-            case Ended(seat, process, code) if process is seat.process:
+            case WorkerEnded(seat, process, code) if process is seat.process:
                 self._on_end(seat, code)
-            case Stop():
+            case StopWanted():
                 self._stop()
             case Changed(file):
                 self._reload(file)
@@ -86,7 +86,7 @@ class Processes:
             if seat.due is not None and seat.due <= time.monotonic() and not self._stopping:
                 seat.start(self._targets)
 
-    def _on_started(self, seat: Seat, files: list[str]) -> None:
+    def _on_started(self, seat: WorkerPlace, files: list[str]) -> None:
         seat.working = self._worked = True
         self._say(f"{seat} works")
         if self._watched is not None:
@@ -95,7 +95,7 @@ class Processes:
 
     # Ending.
 
-    def _on_end(self, seat: Seat, code: int) -> None:
+    def _on_end(self, seat: WorkerPlace, code: int) -> None:
         worked, lived_s = seat.working, time.monotonic() - seat.since
         seat.clear()
         if self._stopping:
@@ -106,7 +106,7 @@ class Processes:
             seat.ends = 1 if worked and lived_s >= STEADY_S else seat.ends + 1
             self._replace(seat, code, worked)
 
-    def _replace(self, seat: Seat, code: int, worked: bool) -> None:
+    def _replace(self, seat: WorkerPlace, code: int, worked: bool) -> None:
         news = f"{seat} {_how(code)}"
         if self._watched is not None and not worked:
             seat.due = NEVER
@@ -153,7 +153,7 @@ class Processes:
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
         def stop(*_: object) -> None:
-            self._events.put(Stop())  # the one queue a handler may use
+            self._events.put(StopWanted())  # the one queue a handler may use
 
         wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         before = {number: signal.signal(number, stop) for number in wanted}

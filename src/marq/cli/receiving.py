@@ -14,12 +14,12 @@ import marq
 from marq.core.duration import Duration, milliseconds
 from marq.errors import ConfigError, DeliveryError
 from marq.stopping import Stopping
+from marq.work.job import Deliveries
 
 BATCH = 100
 _LOOK_S = 0.5
 """How long one receive waits at most: the time it takes to hear that one should stop."""
 
-Deliveries = list[marq.Delivery[Any]]
 T = TypeVar("T")
 
 

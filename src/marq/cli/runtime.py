@@ -20,9 +20,10 @@ from rich.text import Text
 from marq import embedded, settings
 from marq.cli import cluster
 from marq.cli.errors import clear_errors
+from marq.cli.options import Json
 from marq.embedded import control, files, foreground, layout
-from marq.embedded.state import State
-from marq.embedded.supervisor import Report
+from marq.embedded.state import RuntimeState
+from marq.embedded.supervisor import SupervisorReport
 
 Data = Annotated[
     Path | None,
@@ -30,7 +31,6 @@ Data = Annotated[
         "--data", help="directory of the runtime; default: that of the setting url, or the user's"
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="print JSON")]
 
 
 def up(
@@ -84,7 +84,7 @@ def _directory(data: Path | None) -> Path | None:
     return data or (Path(url.path) if url.scheme == "embedded" and url.path else None)
 
 
-def _up_here(home: files.Home, wanted: layout.Wanted, as_json: bool) -> None:
+def _up_here(home: files.RuntimeHome, wanted: layout.WantedLayout, as_json: bool) -> None:
     while True:
         joined = control.join(home, wanted)
         if joined:
@@ -112,7 +112,7 @@ def _option(runtime: embedded.Runtime) -> str:
 
 
 @contextlib.contextmanager
-def _shown(home: files.Home, as_json: bool) -> Iterator[Report]:
+def _shown(home: files.RuntimeHome, as_json: bool) -> Iterator[SupervisorReport]:
     """How the foreground shows what happens: JSON once, a live table, or plain lines."""
     if as_json:
         yield _once_json(home)
@@ -123,10 +123,10 @@ def _shown(home: files.Home, as_json: bool) -> Iterator[Report]:
         yield lambda _, news: typer.echo(news)
 
 
-def _once_json(home: files.Home) -> Report:
+def _once_json(home: files.RuntimeHome) -> SupervisorReport:
     printed = False
 
-    def report(state: State, news: str) -> None:
+    def report(state: RuntimeState, news: str) -> None:
         nonlocal printed
         typer.echo(news, err=True)
         if state.phase == "running" and not printed:
@@ -136,7 +136,7 @@ def _once_json(home: files.Home) -> Report:
     return report
 
 
-def _refresh(live: Live, state: State, news: str) -> None:
+def _refresh(live: Live, state: RuntimeState, news: str) -> None:
     if state.phase == "degraded":
         live.console.print(Text(news, style="yellow"))  # stays on the screen above the table
     table = _table()

@@ -24,23 +24,23 @@ NEVER = math.inf
 class Started:
     """A process works."""
 
-    seat: Seat
+    seat: WorkerPlace
     process: Process
     files: list[str]
     """What it is made of."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class WorkerEnded:
     """A process is gone."""
 
-    seat: Seat
+    seat: WorkerPlace
     process: Process
     code: int
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopWanted:
     """Someone wants everything to end."""
 
 
@@ -51,16 +51,16 @@ class Changed:
     file: str
 
 
-Event = Started | Ended | Stop | Changed
-Report = Callable[[Event], None]
+PlaceEvent = Started | WorkerEnded | StopWanted | Changed
+PlaceReport = Callable[[PlaceEvent], None]
 
 
 @dataclass(slots=True, eq=False)
-class Seat:
+class WorkerPlace:
     """Taken by one process after the other."""
 
     number: int
-    report: Report = field(repr=False)
+    report: PlaceReport = field(repr=False)
     process: Process | None = None
     pid: int = 0
     working: bool = False
@@ -95,7 +95,7 @@ class Seat:
         self._thread(partial(self._wait_for_end, self.process))
 
     def _thread(self, run: Callable[[], None]) -> None:
-        threads.start(run, f"marq-seat-{self.number}", lambda error: self.report(Stop()))
+        threads.start(run, f"marq-seat-{self.number}", lambda error: self.report(StopWanted()))
 
     def _wait_for_start(self, process: Process, line: socket.socket) -> None:
         with contextlib.suppress(OSError, ValueError), line.makefile() as lines:
@@ -103,7 +103,7 @@ class Seat:
                 self.report(Started(self, process, json.loads(told)["files"]))
 
     def _wait_for_end(self, process: Process) -> None:
-        self.report(Ended(self, process, process.wait()))
+        self.report(WorkerEnded(self, process, process.wait()))
 
     def clear(self) -> None:
         """The process is gone."""

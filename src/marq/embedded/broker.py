@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from marq.embedded import children, config, files
-from marq.embedded.files import Home
+from marq.embedded.files import RuntimeHome
 from marq.embedded.layout import Layout, Node
 from marq.errors import RuntimeFailed
 
@@ -24,7 +24,7 @@ class Kit:
 
     java: Path
     jars: tuple[Path, ...]
-    home: Home
+    home: RuntimeHome
     layout: Layout
 
     def environment(self) -> dict[str, str]:
@@ -76,7 +76,7 @@ def _formatting(kit: Kit, node: Node) -> tuple[Path, subprocess.Popen[str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class BrokerChild:
     """One broker of a kit."""
 
     kit: Kit
@@ -106,7 +106,7 @@ def _logging() -> list[str]:
     return [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"]
 
 
-def last_lines(home: Home, node: int, count: int = 8) -> str:
+def last_lines(home: RuntimeHome, node: int, count: int = 8) -> str:
     """The end of what a broker logged, and of what its JVM printed if it printed anything."""
     logs = (home.broker_log(node), home.broker_output(node))
     return "\n".join(line for log in logs for line in children.tail(log, count))

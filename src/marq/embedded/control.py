@@ -8,9 +8,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from marq.embedded import detached, files, foreground, jars, layout, state
-from marq.embedded.files import Home
-from marq.embedded.layout import Wanted
+from marq.embedded import detached, files, foreground, layout, state
+from marq.embedded.files import RuntimeHome
+from marq.embedded.jvm import jars
+from marq.embedded.layout import WantedLayout
 from marq.embedded.supervisor import START_DEADLINE, STOP_DEADLINE, TRACKER_STOP_DEADLINE
 from marq.embedded.tracker import missing as tracker_missing
 from marq.errors import ConfigError, RuntimeFailed
@@ -64,7 +65,7 @@ def start(
                 raise RuntimeFailed(answer.text)
 
 
-def fetch(wanted: Wanted) -> None:
+def fetch(wanted: WantedLayout) -> None:
     """Bring the jars here, not in the background: the user sees the progress."""
     jars.resolve()
     if wanted.tracker and not tracker_missing():
@@ -72,7 +73,7 @@ def fetch(wanted: Wanted) -> None:
             jars.resolve("spark")
 
 
-def join(home: Home, wanted: Wanted) -> Runtime | None:
+def join(home: RuntimeHome, wanted: WantedLayout) -> Runtime | None:
     """The runtime that runs in `home`, as soon as it is ready; None when none does."""
     deadline = time.monotonic() + START_DEADLINE
     while time.monotonic() < deadline:

@@ -15,20 +15,20 @@ from typing import Literal
 import msgspec
 
 from marq.embedded import foreground
-from marq.embedded.files import Home
-from marq.embedded.layout import Wanted
-from marq.embedded.state import State
+from marq.embedded.files import RuntimeHome
+from marq.embedded.layout import WantedLayout
+from marq.embedded.state import RuntimeState
 from marq.errors import ConfigError, QueueError
 
 
-class Answer(msgspec.Struct, frozen=True):
+class StartAnswer(msgspec.Struct, frozen=True):
     """How the start went: ready (at these servers), busy (another was faster), or why it failed."""
 
     outcome: Literal["ready", "busy", "config", "failed"]
     text: str = ""
 
 
-def launch(home: Home, wanted: Wanted) -> Answer:
+def launch(home: RuntimeHome, wanted: WantedLayout) -> StartAnswer:
     """Start a supervisor in the background and wait for its answer."""
     reader, writer = os.pipe()
     with os.fdopen(reader, "rb") as answers:
@@ -47,28 +47,28 @@ def launch(home: Home, wanted: Wanted) -> Answer:
             os.close(writer)
         answer = answers.read()  # to the end: when the supervisor closes the pipe, or dies
     if not answer:
-        return Answer("failed", f"the supervisor ended before it was ready: see {home.logs}.")
-    return msgspec.json.decode(answer, type=Answer)
+        return StartAnswer("failed", f"the supervisor ended before it was ready: see {home.logs}.")
+    return msgspec.json.decode(answer, type=StartAnswer)
 
 
 @dataclass(slots=True)
 class _Voice:
     """Writes the log, and the first outcome to whoever waits."""
 
-    home: Home
+    home: RuntimeHome
     pipe: int
     answered: bool = False
 
-    def report(self, state: State, news: str) -> None:
+    def report(self, state: RuntimeState, news: str) -> None:
         self.log(news)
         if state.phase == "running":
-            self.answer(Answer("ready", state.bootstrap_servers))
+            self.answer(StartAnswer("ready", state.bootstrap_servers))
 
     def log(self, news: str) -> None:
         with contextlib.suppress(OSError), self.home.supervisor_log.open("a") as file:
             file.write(f"{datetime.now():%Y-%m-%d %H:%M:%S} {news}\n")
 
-    def answer(self, answer: Answer) -> None:
+    def answer(self, answer: StartAnswer) -> None:
         if not self.answered:
             self.answered = True
             with contextlib.suppress(OSError):  # nobody waits any more: run all the same
@@ -78,8 +78,8 @@ class _Voice:
 
 def main() -> None:
     """The background process: fork, so that the starter has no child to wait for, and supervise."""
-    home, pipe = Home(Path(sys.argv[1])), int(sys.argv[2])
-    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=Wanted)
+    home, pipe = RuntimeHome(Path(sys.argv[1])), int(sys.argv[2])
+    wanted = msgspec.json.decode(sys.stdin.buffer.read(), type=WantedLayout)
     if os.fork():
         os._exit(0)
     os.chdir("/")  # a supervisor must not keep a file system busy
@@ -92,16 +92,16 @@ def _outcome(voice: _Voice, run: Callable[[], None]) -> int:
     try:
         run()
     except foreground.AlreadyRunning:
-        voice.answer(Answer("busy"))
+        voice.answer(StartAnswer("busy"))
         return 0
     except ConfigError as error:
-        voice.answer(Answer("config", str(error)))
+        voice.answer(StartAnswer("config", str(error)))
         return 2
     except Exception as error:
         said = str(error) if isinstance(error, QueueError) else f"unexpected: {error!r}"
         voice.log(f"gave up: {said}")
-        voice.answer(Answer("failed", said))
+        voice.answer(StartAnswer("failed", said))
         return 1
     voice.log("stopped")
-    voice.answer(Answer("failed", "it was stopped before it was ready."))
+    voice.answer(StartAnswer("failed", "it was stopped before it was ready."))
     return 0

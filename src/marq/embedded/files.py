@@ -21,7 +21,7 @@ UNFINISHED = ".marq-"
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class RuntimeHome:
     """The directory of one runtime."""
 
     path: Path
@@ -93,9 +93,9 @@ def default_home() -> Path:
     return Path(base, "marq", "embedded")
 
 
-def home(directory: str | os.PathLike[str] | None) -> Home:
+def home(directory: str | os.PathLike[str] | None) -> RuntimeHome:
     """The home at `directory`, else the default one."""
-    return Home(Path(directory or default_home()).expanduser().absolute())
+    return RuntimeHome(Path(directory or default_home()).expanduser().absolute())
 
 
 def make_private(directory: Path) -> None:

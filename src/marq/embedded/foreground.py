@@ -8,19 +8,20 @@ from collections.abc import Iterator
 
 import filelock
 
-from marq.embedded import broker, files, jars, java, layout, state
-from marq.embedded.files import Home
-from marq.embedded.layout import Wanted
+from marq.embedded import broker, files, layout, state
+from marq.embedded.files import RuntimeHome
+from marq.embedded.jvm import jars, java
+from marq.embedded.layout import WantedLayout
 from marq.embedded.process import ProcessId
-from marq.embedded.state import State
-from marq.embedded.supervisor import Report, Supervisor
+from marq.embedded.state import RuntimeState
+from marq.embedded.supervisor import Supervisor, SupervisorReport
 
 
 class AlreadyRunning(Exception):
     """Another supervisor holds the directory."""
 
 
-def supervise(home: Home, wanted: Wanted, report: Report) -> None:
+def supervise(home: RuntimeHome, wanted: WantedLayout, report: SupervisorReport) -> None:
     """Run it until told to stop; from the main thread, which the children are tied to."""
     layout.read(home)  # refuses a foreign directory before anything is written
     program, checked = java.find(), jars.resolve()
@@ -29,7 +30,7 @@ def supervise(home: Home, wanted: Wanted, report: Report) -> None:
         with exclusive(home):
             state.clear_stale(home)
             # Written before anything else: from here on others wait for this process.
-            files.write(home.state, State(ProcessId.mine(), "starting", "", ()))
+            files.write(home.state, RuntimeState(ProcessId.mine(), "starting", "", ()))
             try:
                 made = layout.settle(home, wanted, random.Random())
                 for each in (home.logs, home.tracker):
@@ -42,7 +43,7 @@ def supervise(home: Home, wanted: Wanted, report: Report) -> None:
 
 
 @contextlib.contextmanager
-def exclusive(home: Home) -> Iterator[None]:
+def exclusive(home: RuntimeHome) -> Iterator[None]:
     """The right to start brokers in `home`; whoever dies loses it."""
     lock = filelock.FileLock(home.lock)
     try:

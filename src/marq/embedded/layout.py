@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from marq.embedded import files, ports
-from marq.embedded.files import Home
+from marq.embedded.files import RuntimeHome
 from marq.embedded.process import ProcessId
 from marq.errors import ConfigError, RuntimeFailed
 
@@ -41,7 +41,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         return ",".join(f"{ports.HOST}:{node.port}" for node in self.nodes)
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class WantedLayout(msgspec.Struct, frozen=True):
     """What a caller asks for; None means: as the directory has it."""
 
     brokers: int | None
@@ -53,16 +53,16 @@ class Wanted(msgspec.Struct, frozen=True):
 
 def wanted(
     brokers: int | None, port: int | None, tracker: bool = True, parent: int | None = None
-) -> Wanted:
+) -> WantedLayout:
     """The wish, if it can be granted at all."""
     if brokers not in (None, *SIZES):
         raise ConfigError(f"an embedded runtime has 1 or 3 brokers, not {brokers}.")
     if port is not None and not 1 <= port <= 65_533:
         raise ConfigError(f"a port lies between 1 and 65533, and {port} does not.")
-    return Wanted(brokers, port, tracker, None if parent is None else ProcessId.of(parent))
+    return WantedLayout(brokers, port, tracker, None if parent is None else ProcessId.of(parent))
 
 
-def read(home: Home) -> Layout | None:
+def read(home: RuntimeHome) -> Layout | None:
     """The directory's layout; None where there is nothing yet. Refuses a foreign directory."""
     files.refuse_others(home.path)
     found = files.read(home.layout, Layout)
@@ -71,7 +71,7 @@ def read(home: Home) -> Layout | None:
     return found
 
 
-def check(found: Layout, wanted: Wanted) -> None:
+def check(found: Layout, wanted: WantedLayout) -> None:
     """Refuses to join a runtime that is another than the one asked for."""
     _check_size(found, wanted)
     if wanted.port not in (None, found.nodes[0].port):
@@ -81,7 +81,7 @@ def check(found: Layout, wanted: Wanted) -> None:
         )
 
 
-def _check_size(found: Layout, wanted: Wanted) -> None:
+def _check_size(found: Layout, wanted: WantedLayout) -> None:
     if wanted.brokers not in (None, len(found.nodes)):
         raise ConfigError(
             f"the runtime was made with {len(found.nodes)} broker(s), not {wanted.brokers}: "
@@ -89,7 +89,7 @@ def _check_size(found: Layout, wanted: Wanted) -> None:
         )
 
 
-def settle(home: Home, wanted: Wanted, rng: random.Random) -> Layout:
+def settle(home: RuntimeHome, wanted: WantedLayout, rng: random.Random) -> Layout:
     """The layout to start with, kept in the directory; only under the supervisor's lock."""
     kept = read(home)
     if kept is not None:

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from marq.embedded import files, layout
-from marq.embedded.files import Home
+from marq.embedded.files import RuntimeHome
 from marq.embedded.process import ProcessId
 
 KAFKA_VERSION = "4.3.1"
@@ -18,7 +18,7 @@ LATE_S = 10.0
 """After so long without a sign of life the tracker keeps no time, whatever it said last."""
 SILENT = "it gives no sign of life"
 
-Phase = Literal["starting", "running", "degraded", "stopping"]
+RuntimePhase = Literal["starting", "running", "degraded", "stopping"]
 
 
 class BrokerState(msgspec.Struct, frozen=True):
@@ -41,11 +41,11 @@ class TrackerState(msgspec.Struct, frozen=True):
     """Why there is none, or how the last one ended; nothing while one keeps time."""
 
 
-class State(msgspec.Struct, frozen=True):
+class RuntimeState(msgspec.Struct, frozen=True):
     """What the supervisor writes at every change."""
 
     supervisor: ProcessId
-    phase: Phase
+    phase: RuntimePhase
     bootstrap_servers: str
     brokers: tuple[BrokerState, ...]
     tracker: TrackerState = TrackerState()
@@ -96,18 +96,18 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.encode(self).decode()
 
 
-def read(home: Home) -> State | None:
+def read(home: RuntimeHome) -> RuntimeState | None:
     """What the last supervisor wrote; it may be dead."""
-    return files.read(home.state, State)
+    return files.read(home.state, RuntimeState)
 
 
-def of_living(home: Home) -> State | None:
+def of_living(home: RuntimeHome) -> RuntimeState | None:
     """What a supervisor that lives wrote."""
     state = read(home)
     return state if state and state.supervisor.alive() else None
 
 
-def status(home: Home) -> Status:
+def status(home: RuntimeHome) -> Status:
     """The runtime in `home` at this moment."""
     made, state = layout.read(home), read(home)
     alive = state is not None and state.supervisor.alive()
@@ -125,7 +125,7 @@ def status(home: Home) -> Status:
 
 
 def _word(
-    state: State | None, alive: bool
+    state: RuntimeState | None, alive: bool
 ) -> Literal["stopped", "stale", "starting", "running", "degraded", "stopping"]:
     if state is None:
         return "stopped"
@@ -136,7 +136,7 @@ def _word(
 
 
 def _brokers(
-    home: Home, made: layout.Layout | None, state: State | None
+    home: RuntimeHome, made: layout.Layout | None, state: RuntimeState | None
 ) -> tuple[BrokerStatus, ...]:
     known = {broker.id: broker for broker in state.brokers} if state else {}
     nodes = made.nodes if made else ()
@@ -145,7 +145,7 @@ def _brokers(
     )
 
 
-def _broker(home: Home, broker: BrokerState) -> BrokerStatus:
+def _broker(home: RuntimeHome, broker: BrokerState) -> BrokerStatus:
     process = broker.process if broker.process and broker.process.alive() else None
     return BrokerStatus(
         id=broker.id,
@@ -158,7 +158,7 @@ def _broker(home: Home, broker: BrokerState) -> BrokerStatus:
     )
 
 
-def _tracker(home: Home, tracker: TrackerState) -> TrackerStatus:
+def _tracker(home: RuntimeHome, tracker: TrackerState) -> TrackerStatus:
     process = tracker.process if tracker.process and tracker.process.alive() else None
     # What it said last is not enough: one that is stopped, or hangs, says nothing any more.
     is_silent = process is not None and tracker.keeps_time and _age_s(home.tracker_alive) > LATE_S
@@ -182,7 +182,7 @@ def _age_s(sign: Path) -> float:
         return LATE_S + 1
 
 
-def clear_stale(home: Home) -> None:
+def clear_stale(home: RuntimeHome) -> None:
     """End what a dead supervisor left and forget it.
 
     Where the kernel ties children to their parent there is nothing left; elsewhere the children of

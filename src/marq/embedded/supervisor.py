@@ -18,12 +18,12 @@ from functools import partial
 
 from marq import threads
 from marq.embedded import children, files, tracker
-from marq.embedded.broker import Broker, Kit
-from marq.embedded.layout import Wanted
+from marq.embedded.broker import BrokerChild, Kit
+from marq.embedded.layout import WantedLayout
 from marq.embedded.process import ProcessId
 from marq.embedded.seat import Seat
-from marq.embedded.state import BrokerState, Phase, State, TrackerState
-from marq.embedded.tracker import Tracker
+from marq.embedded.state import BrokerState, RuntimePhase, RuntimeState, TrackerState
+from marq.embedded.tracker import TrackerChild
 from marq.errors import RuntimeFailed
 from marq.kafka.client import probe
 
@@ -33,7 +33,7 @@ STOP_DEADLINE = 15.0
 TRACKER_STOP_DEADLINE = 15.0
 STANDS_STILL = "a batch that was due was not made"
 
-Report = Callable[[State, str], None]
+SupervisorReport = Callable[[RuntimeState, str], None]
 """Called at every change with the new state and a sentence about it."""
 
 
@@ -61,27 +61,27 @@ class KeepsTime:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopRequest:
     """Someone wants the runtime to end."""
 
     why: str
 
 
-Event = Ended | Ready | KeepsTime | Stop
+SupervisorEvent = Ended | Ready | KeepsTime | StopRequest
 
 
 class Supervisor:
     """Runs the brokers of one kit, and their tracker, until told to stop."""
 
-    def __init__(self, kit: Kit, wanted: Wanted, report: Report) -> None:
+    def __init__(self, kit: Kit, wanted: WantedLayout, report: SupervisorReport) -> None:
         self.kit = kit
         self.wanted = wanted
         self.report = report
-        self.phase: Phase = "starting"
+        self.phase: RuntimePhase = "starting"
         self.starts = 0
-        self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self.events: queue.SimpleQueue[SupervisorEvent] = queue.SimpleQueue()
         self.stopping = threading.Event()
-        self.brokers = [Seat(Broker(kit, node)) for node in kit.layout.nodes]
+        self.brokers = [Seat(BrokerChild(kit, node)) for node in kit.layout.nodes]
         self.tracker: Seat | None = None
         """Taken when the brokers take messages for the first time."""
         self.keeps_time = False
@@ -109,7 +109,7 @@ class Supervisor:
     def _watch(self, deadline: float) -> None:
         while True:
             match self._next_event(deadline):
-                case Stop(why):
+                case StopRequest(why):
                     return self._changed("stopping", f"stopping: {why}")
                 case Ended(seat, code):
                     self._on_end(seat, code)
@@ -122,13 +122,13 @@ class Supervisor:
                 case None:
                     self._on_time(deadline)
 
-    def _next_event(self, deadline: float) -> Event | None:
+    def _next_event(self, deadline: float) -> SupervisorEvent | None:
         times = [seat.due for seat in self._seats() if seat.due is not None]
         if self.phase == "starting":
             times.append(deadline)
         return self._event(min(times, default=None))
 
-    def _event(self, until: float | None) -> Event | None:
+    def _event(self, until: float | None) -> SupervisorEvent | None:
         timeout = None if until is None else max(0.0, until - time.monotonic())
         with contextlib.suppress(queue.Empty):
             return self.events.get(timeout=timeout)
@@ -172,7 +172,9 @@ class Supervisor:
         if self.note:
             return self._changed(self.phase, f"no tracker: {self.note}")
         servers = self.kit.layout.bootstrap_servers
-        child = Tracker(self.kit.home, servers, lambda *told: self.events.put(KeepsTime(*told)))
+        child = TrackerChild(
+            self.kit.home, servers, lambda *told: self.events.put(KeepsTime(*told))
+        )
         self.tracker = Seat(child)
         self._start(self.tracker)
         self._changed(self.phase, "starting the tracker")
@@ -193,7 +195,7 @@ class Supervisor:
                 f"{how}, the {seat.quick_ends}th quick end in a row; it said:\n{said}"
             )
         wait = seat.wait_for_restart()
-        phase: Phase = "starting" if self.phase == "starting" else "degraded"
+        phase: RuntimePhase = "starting" if self.phase == "starting" else "degraded"
         self._changed(phase, f"{how}; starting it again in {wait:.1f} s; it said:\n{said}")
 
     def _on_tracker_end(self, seat: Seat, code: int, how: str) -> None:
@@ -206,14 +208,14 @@ class Supervisor:
             self.note = f"{how}; starting it again in {wait:.1f} s; it said:\n{seat.child.said()}"
         self._changed(self.phase, self.note)
 
-    def _changed(self, phase: Phase, news: str) -> None:
+    def _changed(self, phase: RuntimePhase, news: str) -> None:
         self.phase = phase
         layout = self.kit.layout
         brokers = tuple(
             BrokerState(node.id, node.port, seat.identity, seat.restarts)
             for node, seat in zip(layout.nodes, self.brokers, strict=True)
         )
-        state = State(
+        state = RuntimeState(
             ProcessId.mine(), phase, layout.bootstrap_servers, brokers, self._tracker_state()
         )
         files.write(self.kit.home.state, state)
@@ -238,11 +240,11 @@ class Supervisor:
         while parent.alive():
             if self.stopping.wait(1.0):
                 return
-        self.events.put(Stop(f"process {parent.pid}, for which it was started, is gone"))
+        self.events.put(StopRequest(f"process {parent.pid}, for which it was started, is gone"))
 
     def _thread(self, target: Callable[..., None], *args: object) -> None:
         def died(error: BaseException) -> None:
-            self.events.put(Stop(f"a thread of its own died: {error}"))
+            self.events.put(StopRequest(f"a thread of its own died: {error}"))
 
         threads.start(partial(target, *args), f"marq-{target.__name__.strip('_')}", died)
 
@@ -274,7 +276,9 @@ class Supervisor:
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
         def stop(number: int, _: object) -> None:
-            self.events.put(Stop(signal.Signals(number).name))  # the one queue a handler may use
+            self.events.put(
+                StopRequest(signal.Signals(number).name)
+            )  # the one queue a handler may use
 
         wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         before = {number: signal.signal(number, stop) for number in wanted}

@@ -15,8 +15,9 @@ from functools import partial
 from pathlib import Path
 
 from marq import threads
-from marq.embedded import children, jars
-from marq.embedded.files import Home
+from marq.embedded import children
+from marq.embedded.files import RuntimeHome
+from marq.embedded.jvm import jars
 
 SUPERSEDED = 3
 """Its exit code when another tracker has taken over: it must not be started again."""
@@ -35,10 +36,10 @@ def missing() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Tracker:
+class TrackerChild:
     """The tracker of one runtime."""
 
-    home: Home
+    home: RuntimeHome
     servers: str
     on_time: Callable[[int, bool], None]
     """Called with its pid, from another thread, when it begins to keep time and when it ceases."""

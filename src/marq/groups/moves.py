@@ -10,11 +10,11 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from marq.groups.records import Hold
+from marq.groups.records import HoldingRecord
 from marq.groups.table import Table
 
 Partitions = frozenset[int]
-Offsets = dict[int, int]
+PartitionOffsets = dict[int, int]
 
 
 # Events.
@@ -63,14 +63,14 @@ class Loaded(Struct, frozen=True):
     """The committed offsets of partitions, read after the grant was read back."""
 
     claim: str
-    offsets: Offsets
+    offsets: PartitionOffsets
 
 
 class Recommitted(Struct, frozen=True):
     """They were committed again by us: we are not fenced."""
 
     claim: str
-    offsets: Offsets
+    offsets: PartitionOffsets
 
 
 class Drained(Struct, frozen=True):
@@ -80,13 +80,13 @@ class Drained(Struct, frozen=True):
     partitions: Partitions
 
 
-class Fenced(Struct, frozen=True):
+class WasFenced(Struct, frozen=True):
     """The broker refused our producer, or it had to be thrown away."""
 
     claim: str
 
 
-class Overdue(Struct, frozen=True):
+class MemberOverdue(Struct, frozen=True):
     """A member that is dead, or takes too long, holds what we should have."""
 
     member: str
@@ -110,9 +110,9 @@ class Leave(Struct, frozen=True):
     """The user stops this instance."""
 
 
-Event = (
+InstanceEvent = (
     Follow | Lapsed | Initiated | InitFailed | Appended | Unknown | Loaded | Recommitted
-    | Drained | Fenced | Overdue | ProxyInitiated | ProxyFailed | Leave
+    | Drained | WasFenced | MemberOverdue | ProxyInitiated | ProxyFailed | Leave
 )  # fmt: skip
 
 
@@ -135,7 +135,7 @@ class ProxyInit(Struct, frozen=True):
 class Append(Struct, frozen=True):
     """Append a hold to the control log."""
 
-    hold: Hold
+    hold: HoldingRecord
 
 
 class Load(Struct, frozen=True):
@@ -149,14 +149,14 @@ class Recommit(Struct, frozen=True):
     """Commit these offsets in one transaction."""
 
     claim: str
-    offsets: Offsets
+    offsets: PartitionOffsets
 
 
 class Start(Struct, frozen=True):
     """Deliver from these offsets."""
 
     claim: str
-    offsets: Offsets
+    offsets: PartitionOffsets
     fences: dict[int, int]
 
 
@@ -190,7 +190,7 @@ class Why(StrEnum):
     """No member any more, or nothing to have."""
 
 
-class Rest(Struct, frozen=True):
+class StandBy(Struct, frozen=True):
     """Be a standby."""
 
     why: Why
@@ -202,4 +202,6 @@ class End(Struct, frozen=True):
     error: str = ""
 
 
-Action = Init | ProxyInit | Append | Load | Recommit | Start | Drain | Discard | Resign | Rest | End
+InstanceAction = (
+    Init | ProxyInit | Append | Load | Recommit | Start | Drain | Discard | Resign | StandBy | End
+)

@@ -12,13 +12,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from marq.groups import moves
-from marq.groups.moves import Action, Event, Why
-from marq.groups.records import Hold
-from marq.groups.state import Decision, Phase, State
+from marq.groups.moves import InstanceAction, InstanceEvent, Why
+from marq.groups.records import HoldingRecord
+from marq.groups.state import Decision, InstanceState, Phase
 from marq.groups.table import NOTHING, Table
 
 
-def decide(state: State, event: Event) -> Decision:
+def decide(state: InstanceState, event: InstanceEvent) -> Decision:
     """The state after the event, and what to do about it."""
     if state.phase is Phase.ENDED:
         return state, []
@@ -27,7 +27,7 @@ def decide(state: State, event: Event) -> Decision:
             return _go_on(replace(state, table=table))
         case moves.Leave():
             return _go_on(replace(state, ends=True))
-        case moves.Lapsed() | moves.Overdue() | moves.ProxyInitiated() | moves.ProxyFailed():
+        case moves.Lapsed() | moves.MemberOverdue() | moves.ProxyInitiated() | moves.ProxyFailed():
             pass  # these name another claim than ours
         case _ if event.claim != state.claim:
             return state, []  # of a claim that was given up
@@ -37,7 +37,7 @@ def decide(state: State, event: Event) -> Decision:
 # Becoming the owner (R1).
 
 
-def _candidate(state: State, event: moves.Lapsed) -> Decision:
+def _candidate(state: InstanceState, event: moves.Lapsed) -> Decision:
     claim = event.claim
     if not state.is_candidate or state.ends:
         return state, []
@@ -56,13 +56,15 @@ def _free(table: Table, member: str) -> frozenset[int]:
     return table.wanted(member) - table.held_by_others(member)
 
 
-def _hold(state: State, claim: str, n: int, prev: str, partitions: frozenset[int]) -> Hold:
-    return Hold(
+def _hold(
+    state: InstanceState, claim: str, n: int, prev: str, partitions: frozenset[int]
+) -> HoldingRecord:
+    return HoldingRecord(
         claim, n, state.member, prev, tuple(sorted(partitions)), state.table.version, state.instance
     )
 
 
-def _initiated(state: State, event: moves.Initiated) -> Decision:
+def _initiated(state: InstanceState, event: moves.Initiated) -> Decision:
     if state.phase is not Phase.INITIATING or state.underway is None:
         return state, []
     claiming = replace(state, phase=Phase.CLAIMING, appended_at=None)
@@ -70,17 +72,17 @@ def _initiated(state: State, event: moves.Initiated) -> Decision:
     return claiming, [moves.Append(state.underway)]
 
 
-def _not_initiated(state: State, event: moves.InitFailed) -> Decision:
+def _not_initiated(state: InstanceState, event: moves.InitFailed) -> Decision:
     return _stand_by(state, Why.LOST)
 
 
-def _appended(state: State, event: moves.Appended) -> Decision:
+def _appended(state: InstanceState, event: moves.Appended) -> Decision:
     if state.underway is None or state.underway.n != event.n:
         return state, []
     return _go_on(replace(state, appended_at=event.offset))
 
 
-def _again(state: State, event: moves.Unknown) -> Decision:
+def _again(state: InstanceState, event: moves.Unknown) -> Decision:
     """Same `prev`, next n: at most one of them can be valid."""
     if state.underway is None or state.underway.n != event.n:
         return state, []
@@ -88,7 +90,7 @@ def _again(state: State, event: moves.Unknown) -> Decision:
     return replace(state, underway=hold, appends=hold.n + 1), [moves.Append(hold)]
 
 
-def _claimed(state: State) -> Decision:
+def _claimed(state: InstanceState) -> Decision:
     """The read-back: only what the log says at our record counts."""
     if state.table.claim(state.member) == state.claim:
         return _go_on(replace(state, phase=Phase.ACTIVE))
@@ -100,7 +102,7 @@ def _claimed(state: State) -> Decision:
 # Being it (R3, R5, R9).
 
 
-def _go_on(state: State) -> Decision:
+def _go_on(state: InstanceState) -> Decision:
     """Whatever follows from where things stand."""
     match state.phase:
         case Phase.STANDBY:
@@ -116,7 +118,7 @@ def _go_on(state: State) -> Decision:
     return state, []
 
 
-def _wait(state: State) -> Decision:
+def _wait(state: InstanceState) -> Decision:
     config = state.table.config
     if state.ends or state.table.deleted:
         return replace(state, phase=Phase.ENDED), [moves.End()]
@@ -126,7 +128,7 @@ def _wait(state: State) -> Decision:
     return state, []
 
 
-def _active(state: State) -> Decision:
+def _active(state: InstanceState) -> Decision:
     holder = state.table.holders[state.member]
     if state.ends or state.table.deleted or holder.stepping:
         return _go_on(replace(state, phase=Phase.LEAVING))
@@ -143,7 +145,7 @@ def _active(state: State) -> Decision:
     return state, actions
 
 
-def _read_back(state: State) -> Decision:
+def _read_back(state: InstanceState) -> Decision:
     """What the log has granted since; new partitions start from their committed offsets (R5)."""
     latest = state.table.holders[state.member].latest
     if state.underway is None or latest.n <= state.own:
@@ -162,7 +164,7 @@ def _read_back(state: State) -> Decision:
     return state, [moves.Load(state.claim, new)] if new else []
 
 
-def _drain(state: State, wanted: frozenset[int]) -> Decision:
+def _drain(state: InstanceState, wanted: frozenset[int]) -> Decision:
     """Stop what we must give up; it is released only when its acks are done (R9)."""
     gone = state.running - wanted
     if not gone:
@@ -171,10 +173,10 @@ def _drain(state: State, wanted: frozenset[int]) -> Decision:
     return state, [moves.Drain(state.claim, gone)]
 
 
-def _change(state: State, wanted: frozenset[int]) -> Decision:
+def _change(state: InstanceState, wanted: frozenset[int]) -> Decision:
     """The next hold (R3), if it differs: without what is drained, with what is free. Nothing is
     restarted while a hold that leaves it out may still become valid."""
-    actions: list[Action] = []
+    actions: list[InstanceAction] = []
     if again := state.drained & wanted:
         state = replace(state, drained=state.drained - again, loading=state.loading | again)
         actions.append(moves.Load(state.claim, again))
@@ -188,11 +190,11 @@ def _change(state: State, wanted: frozenset[int]) -> Decision:
     return state, actions
 
 
-def _loaded(state: State, event: moves.Loaded) -> Decision:
+def _loaded(state: InstanceState, event: moves.Loaded) -> Decision:
     return state, [moves.Recommit(state.claim, event.offsets)]
 
 
-def _recommitted(state: State, event: moves.Recommitted) -> Decision:
+def _recommitted(state: InstanceState, event: moves.Recommitted) -> Decision:
     offsets = event.offsets
     loaded = state.loading & offsets.keys()
     wanted = state.table.wanted(state.member) if state.phase is Phase.ACTIVE else NOTHING
@@ -218,12 +220,12 @@ def _recommitted(state: State, event: moves.Recommitted) -> Decision:
 # Giving it up.
 
 
-def _drained(state: State, event: moves.Drained) -> Decision:
+def _drained(state: InstanceState, event: moves.Drained) -> Decision:
     gone = state.draining & event.partitions
     return _go_on(replace(state, draining=state.draining - gone, drained=state.drained | gone))
 
 
-def _leaving(state: State, actions: list[Action]) -> Decision:
+def _leaving(state: InstanceState, actions: list[InstanceAction]) -> Decision:
     """Drain and resign. What is held stays the member's: a standby takes it over as it is."""
     if state.running or state.loading or state.draining:
         return state, actions
@@ -231,25 +233,25 @@ def _leaving(state: State, actions: list[Action]) -> Decision:
     return resting, [*actions, moves.Resign(state.claim), *rest]
 
 
-def _fenced(state: State, event: moves.Fenced) -> Decision:
+def _fenced(state: InstanceState, event: moves.WasFenced) -> Decision:
     if state.phase is Phase.STANDBY:
         return state, []
     resting, rest = _stand_by(state, Why.FENCED)
     return resting, [moves.Resign(state.claim), *rest]
 
 
-def _stand_by(state: State, why: Why) -> Decision:
-    resting = State(
+def _stand_by(state: InstanceState, why: Why) -> Decision:
+    resting = InstanceState(
         state.member, state.instance, table=state.table, proxy=state.proxy, ends=state.ends
     )
     resting, more = _wait(resting)
-    return resting, [moves.Discard(), moves.Rest(why), *more]
+    return resting, [moves.Discard(), moves.StandBy(why), *more]
 
 
 # On behalf of another (R4).
 
 
-def _overdue(state: State, event: moves.Overdue) -> Decision:
+def _overdue(state: InstanceState, event: moves.MemberOverdue) -> Decision:
     table, member, claim = state.table, event.member, event.claim
     blocked = table.wanted(state.member) & table.held(member)
     if state.phase is not Phase.ACTIVE or state.proxy or member == state.member or not blocked:
@@ -259,13 +261,13 @@ def _overdue(state: State, event: moves.Overdue) -> Decision:
     return replace(state, proxy=hold), [moves.ProxyInit(claim, member)]
 
 
-def proxy_hold(table: Table, member: str, claim: str, partitions: frozenset[int]) -> Hold:
+def proxy_hold(table: Table, member: str, claim: str, partitions: frozenset[int]) -> HoldingRecord:
     """A hold in another's name. Make it, then fence the member, then append it."""
     prev, listed = table.prev(member), tuple(sorted(partitions))
-    return Hold(claim, 0, member, prev, listed, table.version, proxy=True)
+    return HoldingRecord(claim, 0, member, prev, listed, table.version, proxy=True)
 
 
-def _proxied(state: State, event: moves.ProxyInitiated | moves.ProxyFailed) -> Decision:
+def _proxied(state: InstanceState, event: moves.ProxyInitiated | moves.ProxyFailed) -> Decision:
     hold = state.proxy
     if hold is None or hold.claim != event.claim:
         return state, []
@@ -273,7 +275,7 @@ def _proxied(state: State, event: moves.ProxyInitiated | moves.ProxyFailed) -> D
     return replace(state, proxy=None), [moves.Append(hold)] if fenced else []
 
 
-_ANSWERS: dict[type, Callable[[State, Any], Decision]] = {
+_ANSWERS: dict[type, Callable[[InstanceState, Any], Decision]] = {
     moves.Lapsed: _candidate,
     moves.Initiated: _initiated,
     moves.InitFailed: _not_initiated,
@@ -282,8 +284,8 @@ _ANSWERS: dict[type, Callable[[State, Any], Decision]] = {
     moves.Loaded: _loaded,
     moves.Recommitted: _recommitted,
     moves.Drained: _drained,
-    moves.Fenced: _fenced,
-    moves.Overdue: _overdue,
+    moves.WasFenced: _fenced,
+    moves.MemberOverdue: _overdue,
     moves.ProxyInitiated: _proxied,
     moves.ProxyFailed: _proxied,
 }

@@ -27,7 +27,7 @@ class ConfigRecord(Struct, frozen=True, tag="config", tag_field="record"):
     """By partition of the queue, where copying starts."""
 
 
-class Hold(Struct, frozen=True, tag="hold", tag_field="record", omit_defaults=True):
+class HoldingRecord(Struct, frozen=True, tag="hold", tag_field="record", omit_defaults=True):
     """A member says which partitions it holds; valid iff `prev` is its latest valid hold."""
 
     claim: str
@@ -58,7 +58,7 @@ class StepDown(Struct, frozen=True, tag="stepdown", tag_field="record"):
     claim: str
 
 
-class Lease(Struct, frozen=True, tag="lease", tag_field="record", omit_defaults=True):
+class LeaseBeat(Struct, frozen=True, tag="lease", tag_field="record", omit_defaults=True):
     """A beat of a member's active instance, in the lease topic; never an input to safety."""
 
     member: str
@@ -67,18 +67,18 @@ class Lease(Struct, frozen=True, tag="lease", tag_field="record", omit_defaults=
     resigned: bool = False
 
 
-Record = ConfigRecord | Hold | StepDown
+ControlRecord = ConfigRecord | HoldingRecord | StepDown
 T = TypeVar("T")
-_control: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
-_lease = msgspec.json.Decoder(Lease)
+_control: msgspec.json.Decoder[ControlRecord] = msgspec.json.Decoder(ControlRecord)
+_lease = msgspec.json.Decoder(LeaseBeat)
 
 
-def encode(record: Record | Lease) -> bytes:
+def encode(record: ControlRecord | LeaseBeat) -> bytes:
     """The record's value."""
     return msgspec.json.encode(record)
 
 
-def decode(value: bytes | None) -> Record | None:
+def decode(value: bytes | None) -> ControlRecord | None:
     """The control record; None if it is none, for anyone may write to a topic.
 
     Whoever reads it must come to the same answer, so nothing here depends on the reader.
@@ -92,7 +92,7 @@ def decode(value: bytes | None) -> Record | None:
     return found
 
 
-def decode_lease(value: bytes | None) -> Lease | None:
+def decode_lease(value: bytes | None) -> LeaseBeat | None:
     """The lease record; None if it is none."""
     return _decoded(_lease, value or b"")
 

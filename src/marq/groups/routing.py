@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from marq.core.fate import redelivery
 from marq.core.fate.redelivery import Context
-from marq.core.markers.wire import Writer
+from marq.core.markers.wire import WireWriter
 from marq.core.messages import header
 from marq.core.messages.header import Meta
 from marq.core.messages.stored import Outgoing, Stored, is_void
@@ -106,7 +106,7 @@ def redriven(letter: Stored, config: GroupConfig, topic: str) -> Outgoing:
 def plain_header(origin: str, sent_ms: int) -> bytes:
     """The header of a copy of a plain message: what `header.encode` makes of it, in a third of the
     time, for most messages are plain."""
-    out = Writer(bytes((header.VERSION,)))
+    out = WireWriter(bytes((header.VERSION,)))
     out.numbers((_SENT, sent_ms))
     out.number(_ORIGIN)
     out.text(origin)

@@ -6,8 +6,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from marq.groups.moves import Action
-from marq.groups.records import Hold
+from marq.groups.moves import InstanceAction
+from marq.groups.records import HoldingRecord
 from marq.groups.table import EMPTY, NOTHING, Table
 
 
@@ -22,7 +22,7 @@ class Phase(StrEnum):
     ENDED = "ended"
 
 
-class State(Struct, frozen=True):
+class InstanceState(Struct, frozen=True):
     """One instance. Each partition held is in one of four sets: running, loading, draining,
     drained."""
 
@@ -31,7 +31,7 @@ class State(Struct, frozen=True):
     phase: Phase = Phase.STANDBY
     table: Table = EMPTY
     claim: str = ""
-    underway: Hold | None = None
+    underway: HoldingRecord | None = None
     """The hold being claimed with, or appended and not read back yet."""
     appended_at: int | None = None
     """Its offset, where known."""
@@ -44,7 +44,7 @@ class State(Struct, frozen=True):
     draining: frozenset[int] = NOTHING
     drained: frozenset[int] = NOTHING
     """May be left out of the next hold."""
-    proxy: Hold | None = None
+    proxy: HoldingRecord | None = None
     """What to append on behalf of another member, once it is fenced."""
     ends: bool = False
     """The user stops it."""
@@ -55,4 +55,4 @@ class State(Struct, frozen=True):
         return self.phase is Phase.STANDBY and bool(self.table.wanted(self.member))
 
 
-Decision = tuple[State, list[Action]]
+Decision = tuple[InstanceState, list[InstanceAction]]

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from marq.groups import allocation
 from marq.groups.allocation import Owners
 from marq.groups.config import GroupConfig
-from marq.groups.records import ConfigRecord, Hold, Record, StepDown
+from marq.groups.records import ConfigRecord, ControlRecord, HoldingRecord, StepDown
 
 NOTHING: frozenset[int] = frozenset()
 
@@ -25,7 +25,7 @@ NOTHING: frozenset[int] = frozenset()
 class Holder(Struct, frozen=True):
     """What the log says of one member."""
 
-    latest: Hold
+    latest: HoldingRecord
     """Its latest valid hold; the owner claim is this one's."""
     held: frozenset[int]
     fences: dict[int, int]
@@ -74,12 +74,12 @@ class Table(Struct, frozen=True):
 EMPTY = Table()
 
 
-def fold(table: Table, offset: int, record: Record | None) -> Table:
+def fold(table: Table, offset: int, record: ControlRecord | None) -> Table:
     """The table after one more record of the log; None: one that is not ours."""
     match record:
         case ConfigRecord():
             table = _configured(table, record)
-        case Hold():
+        case HoldingRecord():
             table = _holding(table, offset, record)
         case StepDown():
             table = _stepping(table, record)
@@ -100,7 +100,7 @@ def _configured(table: Table, record: ConfigRecord) -> Table:
     )
 
 
-def _holding(table: Table, offset: int, hold: Hold) -> Table:
+def _holding(table: Table, offset: int, hold: HoldingRecord) -> Table:
     # After the end nobody may hold: whoever deletes the group fences all who did.
     if not table.incarnation or table.deleted or hold.prev != table.prev(hold.member):
         return table

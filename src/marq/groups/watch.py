@@ -5,16 +5,16 @@ Leases only say when to try: what a wrong guess costs is a takeover, never a mes
 
 from __future__ import annotations
 
-from marq.groups.records import Lease
+from marq.groups.records import LeaseBeat
 from marq.groups.table import EMPTY, Table
 
 
-class Watch:
+class LeaseWatch:
     """Judges leases by the reader's own clock, since it read them."""
 
     def __init__(self) -> None:
         self._table = EMPTY
-        self._beats: dict[str, tuple[Lease, int]] = {}
+        self._beats: dict[str, tuple[LeaseBeat, int]] = {}
         self._claims: dict[str, tuple[str, int]] = {}
         """By member, the owner claim and when it was first seen."""
         self._blocked: dict[tuple[str, int], int] = {}
@@ -29,7 +29,7 @@ class Watch:
         if self._since_ms is None:
             self._since_ms = now_ms
 
-    def beat(self, lease: Lease, now_ms: int) -> None:
+    def beat(self, lease: LeaseBeat, now_ms: int) -> None:
         self._beats[lease.member] = lease, now_ms
         if self._since_ms is not None:
             self._fresh.add(lease.claim)

@@ -17,7 +17,7 @@ from marq.kafka.client import config
 from marq.kafka.cluster.admin import Admin
 from marq.kafka.cluster.catalog_log import CatalogLog
 from marq.kafka.cluster.connection import Connection
-from marq.kafka.cluster.reader import Reader
+from marq.kafka.cluster.reader import LogReader
 from marq.kafka.finishing import finish
 from marq.kafka.marking.markers import Markers
 from marq.kafka.sending.sender import Sender
@@ -79,7 +79,7 @@ class Access:
         return self._connected().admin
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> LogReader:
         return self._connected().reader
 
     @property

@@ -22,7 +22,7 @@ from marq.core.messages.sending import Message
 from marq.core.messages.stored import Outgoing, Stored, is_void
 from marq.memory.clock import Clock
 from marq.memory.inbox import MemoryInbox
-from marq.memory.log import Topic
+from marq.memory.log import MemoryTopic
 from marq.memory.shared import Shared
 from marq.message import Sent, Stats, moment
 from marq.receipt import Answered, Receipt
@@ -77,7 +77,7 @@ class Memory:
     def inbox(self, queue: str) -> Inbox:
         return MemoryInbox(self.shared, queue)
 
-    def _delayed(self) -> Topic:
+    def _delayed(self) -> MemoryTopic:
         return self.shared.log.create(names.DELAYED, 1)
 
     def _delayed_end(self) -> dict[str, int]:

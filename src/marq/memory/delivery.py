@@ -9,7 +9,7 @@ from marq.core.fate import settling
 from marq.core.markers.marker import Action, Held, Hold, Part
 from marq.core.messages.stored import Stored
 from marq.errors import LeaseLost
-from marq.memory.reader import Reader, Ticket
+from marq.memory.reader import MemoryTicket, Reader
 from marq.memory.shared import Shared
 from marq.message import UNDECODED, Ack, Delivery, GiveBack, Reject, Retry, Verdict, moment
 from marq.receipt import Answered, Receipt
@@ -22,7 +22,7 @@ class MemoryDelivery(Delivery[T]):
 
     __slots__ = ("_deadline_ms", "_decoded", "_reader", "_settled", "_shared", "_ticket", "_wanted")
 
-    def __init__(self, shared: Shared, reader: Reader, ticket: Ticket, wanted: Any) -> None:
+    def __init__(self, shared: Shared, reader: Reader, ticket: MemoryTicket, wanted: Any) -> None:
         self._shared = shared
         self._reader = reader
         self._ticket = ticket

@@ -48,7 +48,7 @@ class Partition:
         return len(self._records)
 
 
-class Topic:
+class MemoryTopic:
     """A named set of partitions with an id of its own."""
 
     def __init__(self, topic_id: bytes, partitions: int) -> None:
@@ -68,24 +68,24 @@ class Log:
     """All topics."""
 
     def __init__(self) -> None:
-        self._topics: dict[str, Topic] = {}
+        self._topics: dict[str, MemoryTopic] = {}
         self._ids = count(1)
         self.now_ms = 0
         """The append time of the next record."""
 
-    def create(self, name: str, partitions: int) -> Topic:
+    def create(self, name: str, partitions: int) -> MemoryTopic:
         """The topic; made if there is none."""
         if name not in self._topics:
-            self._topics[name] = Topic(next(self._ids).to_bytes(16, "big"), partitions)
+            self._topics[name] = MemoryTopic(next(self._ids).to_bytes(16, "big"), partitions)
         return self._topics[name]
 
     def delete(self, name: str) -> None:
         self._topics.pop(name, None)
 
-    def topic(self, name: str) -> Topic | None:
+    def topic(self, name: str) -> MemoryTopic | None:
         return self._topics.get(name)
 
-    def with_id(self, topic_id: bytes) -> tuple[str, Topic] | None:
+    def with_id(self, topic_id: bytes) -> tuple[str, MemoryTopic] | None:
         """The topic of this id and its name."""
         return next((item for item in self._topics.items() if item[1].id == topic_id), None)
 

@@ -22,14 +22,14 @@ from marq.core.markers.marker import (
     Step,
 )
 from marq.core.messages.stored import Stored, is_void
-from marq.memory.log import Topic
-from marq.memory.tracker import Tracker
+from marq.memory.log import MemoryTopic
+from marq.memory.tracker import MemoryTracker
 
 PUMP_LEASE_MS = 11_000
 """Session timeout + 5 s: how long prefetched messages outlive their worker."""
 
 
-class Ticket(NamedTuple):
+class MemoryTicket(NamedTuple):
     """A claimed message that waits to be handed out; sorts by due time, then arrival."""
 
     due_ms: int
@@ -51,15 +51,17 @@ class Ticket(NamedTuple):
 class Reader:
     """Everything the consumers of one queue share."""
 
-    def __init__(self, queue: str, topic: Topic, tracker: Tracker, sequence: count[int]) -> None:
+    def __init__(
+        self, queue: str, topic: MemoryTopic, tracker: MemoryTracker, sequence: count[int]
+    ) -> None:
         self.queue = queue
         self.topic = topic
         self._tracker = tracker
         self._sequence = sequence
         self._arrival = count()
         self.positions = [0] * len(topic.partitions)
-        self.room: list[Ticket] = []
-        self._alone: list[Ticket] = []
+        self.room: list[MemoryTicket] = []
+        self._alone: list[MemoryTicket] = []
         """Suspects that are due."""
         self._turn = 0
 
@@ -68,15 +70,15 @@ class Reader:
 
     def hand_out(
         self, limit: int, now_ms: int, queue: QueueDefinition, alone: bool | None
-    ) -> list[Ticket]:
+    ) -> list[MemoryTicket]:
         """At most `limit` messages that are due; see `Handing.alone`."""
-        chosen: list[Ticket] = []
+        chosen: list[MemoryTicket] = []
         while len(chosen) < limit and (ticket := self._choose(limit, now_ms, alone)):
             if self._wanted(ticket, now_ms, queue):
                 chosen.append(ticket)
         return chosen
 
-    def _choose(self, limit: int, now_ms: int, alone: bool | None) -> Ticket | None:
+    def _choose(self, limit: int, now_ms: int, alone: bool | None) -> MemoryTicket | None:
         if self._alone and alone is not False:
             return self._alone.pop(0)
         while alone is not True and (ticket := self._next(limit, now_ms)):
@@ -86,7 +88,7 @@ class Reader:
         return None
 
     @property
-    def waiting(self) -> list[Ticket]:
+    def waiting(self) -> list[MemoryTicket]:
         """What is claimed and not handed out."""
         return self.room + self._alone
 
@@ -100,7 +102,7 @@ class Reader:
         """Messages that wait to be handed out alone."""
         return len(self._alone)
 
-    def _next(self, limit: int, now_ms: int) -> Ticket | None:
+    def _next(self, limit: int, now_ms: int) -> MemoryTicket | None:
         while not self.room or self.room[0].due_ms > now_ms:
             if not self._poll(limit):
                 return None
@@ -121,7 +123,9 @@ class Reader:
         claim = self.claim_records(records, start)
         for index, stored in enumerate(records):
             due_ms = stored.meta().due_at(stored.at_ms)
-            heappush(self.room, Ticket(due_ms, next(self._arrival), stored, claim, 1 << index))
+            heappush(
+                self.room, MemoryTicket(due_ms, next(self._arrival), stored, claim, 1 << index)
+            )
 
     def claim_records(self, records: list[Stored], start: int) -> ClaimId:
         """Write a claim of these records of one partition."""
@@ -131,7 +135,7 @@ class Reader:
         self._tracker.write(Claim(claim, source, start, runs, PUMP_LEASE_MS))
         return claim
 
-    def _wanted(self, ticket: Ticket, now_ms: int, queue: QueueDefinition) -> bool:
+    def _wanted(self, ticket: MemoryTicket, now_ms: int, queue: QueueDefinition) -> bool:
         """Whether it is still to be handed out; purged and expired ones end here."""
         if is_void(ticket.stored, queue.purged):
             self.end(ticket)
@@ -143,17 +147,17 @@ class Reader:
         self._tracker.run()
         return False
 
-    def end(self, ticket: Ticket) -> None:
+    def end(self, ticket: MemoryTicket) -> None:
         """End a message and let its payload go."""
         self._tracker.write(Progress((Step(ticket.claim, ticket.bit),)))
         self._tracker.let_go(self.topic.id, ticket.stored.partition, ticket.stored.offset)
 
-    def give_back(self, ticket: Ticket) -> None:
+    def give_back(self, ticket: MemoryTicket) -> None:
         """Let someone else have it: the copy first, then the end, so that no crash loses it."""
         self._tracker.append(redelivery.given_back(ticket.stored, self.queue))
         self.end(ticket)
 
-    def begin(self, tickets: list[Ticket], lease_ms: int, kept_alive: bool) -> None:
+    def begin(self, tickets: list[MemoryTicket], lease_ms: int, kept_alive: bool) -> None:
         ahead_ms = settling.ahead_ms(lease_ms, kept_alive)
         steps = tuple(
             Step(t.claim, 0, (Begun(t.bit, lease_ms, t.attempt, kept_alive, ahead_ms),))

@@ -12,9 +12,9 @@ from marq import forks
 from marq.core.catalog.definitions import Catalog, QueueDefinition
 from marq.errors import ConfigError
 from marq.memory.clock import Clock
-from marq.memory.log import Log, Topic
+from marq.memory.log import Log, MemoryTopic
 from marq.memory.reader import Reader
-from marq.memory.tracker import Tracker
+from marq.memory.tracker import MemoryTracker
 
 
 class Shared:
@@ -26,7 +26,7 @@ class Shared:
         self.log = Log()
         self.catalog = Catalog()
         self.changed = threading.Condition(threading.RLock())
-        self.tracker = Tracker(self.log, self.catalog, clock.now_ms(), random)
+        self.tracker = MemoryTracker(self.log, self.catalog, clock.now_ms(), random)
         self.readers: dict[str, Reader] = {}
         """By queue, what its receivers share."""
         self._sequence = count(1)
@@ -51,7 +51,7 @@ class Shared:
             raise ConfigError(f"there is no queue {name!r}: it was deleted; create it again first")
         return found
 
-    def topic(self, name: str) -> Topic:
+    def topic(self, name: str) -> MemoryTopic:
         return self.log.create(name, self.definition(name).partitions)
 
     def reader(self, name: str) -> Reader:

@@ -23,7 +23,7 @@ from marq.core.messages.stored import Outgoing, Stored
 from marq.memory.log import Log
 
 
-class Tracker:
+class MemoryTracker:
     """Folds the hold logs and acts on what is overdue."""
 
     def __init__(self, log: Log, catalog: Catalog, start_ms: int, random: Random) -> None:

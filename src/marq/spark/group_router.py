@@ -24,7 +24,7 @@ from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames
 from marq.kafka.backend import Kafka
 from marq.kafka.groups.backlog import Backlog
-from marq.kafka.groups.clients import Cluster, cluster_of
+from marq.kafka.groups.clients import GroupClients, cluster_of
 from marq.kafka.groups.copying import Copier, copied
 from marq.spark import session
 from marq.spark.java_settings import java_settings
@@ -64,7 +64,7 @@ class Copying:
                 while chunk := list(islice(records, _CHUNK)):
                     done = copier.copy(chunk, done, dict(self.purged))
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> GroupClients:
         return cluster_of(self.servers, dict(self.extra))
 
 

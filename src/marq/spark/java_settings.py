@@ -13,8 +13,8 @@ from pathlib import Path
 
 from marq.errors import ConfigError
 
-Settings = Mapping[str, str | int | float | bool]
-Found = dict[str, str]
+JavaSettings = Mapping[str, str | int | float | bool]
+FoundSettings = dict[str, str]
 
 _SECURITY = ("security.", "ssl.", "sasl.", "enable.ssl.", "enable.sasl.", "https.")
 _LOGIN = {
@@ -29,10 +29,10 @@ _PBES2 = bytes.fromhex("06092a864886f70d01050d")
 _OLD_KEYS = ("-----BEGIN RSA PRIVATE KEY", "-----BEGIN EC PRIVATE KEY")
 
 
-def java_settings(settings: Settings) -> Found:
+def java_settings(settings: JavaSettings) -> FoundSettings:
     """What of these settings decides whether the cluster lets us in."""
     given = {name: _text(value) for name, value in settings.items()}
-    found: Found = {}
+    found: FoundSettings = {}
     for name, value in given.items():
         if name == "client.dns.lookup":
             found[name] = value
@@ -47,7 +47,7 @@ def _text(value: str | int | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _rule(name: str) -> Callable[[str], Found]:
+def _rule(name: str) -> Callable[[str], FoundSettings]:
     rule = _RULES.get(name)
     if rule is None:
         raise ConfigError(
@@ -60,19 +60,19 @@ def _rule(name: str) -> Callable[[str], Found]:
 # TLS.
 
 
-def _same(name: str) -> Callable[[str], Found]:
+def _same(name: str) -> Callable[[str], FoundSettings]:
     return lambda value: {name: value}
 
 
-def _upper(name: str) -> Callable[[str], Found]:
+def _upper(name: str) -> Callable[[str], FoundSettings]:
     return lambda value: {name: value.upper()}
 
 
-def _said_in_login(value: str) -> Found:
+def _said_in_login(value: str) -> FoundSettings:
     return {}
 
 
-def _verified(value: str) -> Found:
+def _verified(value: str) -> FoundSettings:
     if value != "true":
         raise ConfigError(
             "the tracker cannot use 'enable.ssl.certificate.verification' = false: Spark's client "
@@ -81,11 +81,11 @@ def _verified(value: str) -> Found:
     return {}
 
 
-def _host_checked(value: str) -> Found:
+def _host_checked(value: str) -> FoundSettings:
     return {"ssl.endpoint.identification.algorithm": "" if value == "none" else value}
 
 
-def _trusted_file(value: str) -> Found:
+def _trusted_file(value: str) -> FoundSettings:
     if not Path(value).is_file():
         raise ConfigError(
             f"the tracker cannot use 'ssl.ca.location' = {value!r}: Spark's client takes one PEM "
@@ -94,15 +94,15 @@ def _trusted_file(value: str) -> Found:
     return {"ssl.truststore.type": "PEM", "ssl.truststore.location": value}
 
 
-def _trusted(value: str) -> Found:
+def _trusted(value: str) -> FoundSettings:
     return {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": value}
 
 
-def _chain(value: str) -> Found:
+def _chain(value: str) -> FoundSettings:
     return {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": value}
 
 
-def _key(value: str) -> Found:
+def _key(value: str) -> FoundSettings:
     if any(sign in value for sign in _OLD_KEYS):
         raise ConfigError(
             "the tracker cannot use a private key in the PKCS#1 or SEC1 form ('ssl.key.location'): "
@@ -125,10 +125,10 @@ def _is_encrypted_by(algorithm: bytes, key: str) -> bool:
         raise ConfigError("'ssl.key.location': the private key is no PEM") from None
 
 
-def _of_file(name: str, rule: Callable[[str], Found]) -> Callable[[str], Found]:
+def _of_file(name: str, rule: Callable[[str], FoundSettings]) -> Callable[[str], FoundSettings]:
     """The rule on what the file holds: Java wants key and certificates in one file or as text."""
 
-    def read(value: str) -> Found:
+    def read(value: str) -> FoundSettings:
         try:
             return rule(Path(value).read_text())
         except (OSError, UnicodeDecodeError) as error:
@@ -137,14 +137,14 @@ def _of_file(name: str, rule: Callable[[str], Found]) -> Callable[[str], Found]:
     return read
 
 
-def _keystore(value: str) -> Found:
+def _keystore(value: str) -> FoundSettings:
     return {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": value}
 
 
 # SASL.
 
 
-def _login(mechanism: str, given: Mapping[str, str]) -> Found:
+def _login(mechanism: str, given: Mapping[str, str]) -> FoundSettings:
     if mechanism not in _LOGIN:
         raise ConfigError(
             f"the tracker cannot use 'sasl.mechanism' = {mechanism}: it can use {', '.join(_LOGIN)}"
@@ -180,7 +180,7 @@ def _claims(config: str) -> dict[str, str]:
     return claims
 
 
-def _jaas(mechanism: str, options: Mapping[str, str]) -> Found:
+def _jaas(mechanism: str, options: Mapping[str, str]) -> FoundSettings:
     said = " ".join(f"{name}={_quoted(value)}" for name, value in options.items())
     return {"sasl.jaas.config": f"{_LOGIN[mechanism]} required {said};"}
 
@@ -190,7 +190,7 @@ def _quoted(value: str) -> str:
     return f'"{text}"'
 
 
-_RULES: dict[str, Callable[[str], Found]] = {
+_RULES: dict[str, Callable[[str], FoundSettings]] = {
     "security.protocol": _upper("security.protocol"),
     "enable.ssl.certificate.verification": _verified,
     "ssl.endpoint.identification.algorithm": _host_checked,

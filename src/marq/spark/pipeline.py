@@ -18,7 +18,7 @@ MAX_OFFSETS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class QuerySource:
     """How the query reaches the cluster."""
 
     servers: str
@@ -45,7 +45,7 @@ class Source:
 
 def start(
     session: SparkSession,
-    source: Source,
+    source: QuerySource,
     checkpoint: str,
     watermarks: dict[tuple[str, int], int],
     run_batch: Callable[[DataFrame, int], None],

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from marq.embedded import jars
+from marq.embedded.jvm import jars
 from marq.spark.own_directory import OwnDirectory
 
 _STATE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

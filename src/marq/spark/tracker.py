@@ -224,7 +224,7 @@ class Tracker:
         }
         logs = admin.describe_all(self._kafka.space.hold_logs)
         self._checkpoints.use_for(" ".join(about[0].hex() for about in logs.values() if about))
-        source = pipeline.Source(
+        source = pipeline.QuerySource(
             self._options.servers, self._kafka.space, java_settings(self._extra)
         )
         return pipeline.start(spark, source, str(self._checkpoints.current), ends, self._batch)

@@ -15,7 +15,7 @@ _CLOSE_S = 5
 class Loop:
     """One event loop in a thread, for all async handlers of a queue."""
 
-    def __init__(self, failed: threads.Failed) -> None:
+    def __init__(self, failed: threads.OnFailure) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threads.start(self._loop.run_forever, "marq-loop", failed)
 

@@ -23,7 +23,7 @@ log = logging.getLogger("marq.worker")
 _LOOK_S = 0.02
 
 
-class Handled(Protocol):
+class HasHandler(Protocol):
     """A queue, as far as a worker needs it."""
 
     name: str
@@ -37,7 +37,7 @@ class Handled(Protocol):
 class Worker:
     """Runs handlers in the background from `start` (or entering) to `stop` (or leaving)."""
 
-    def __init__(self, backend: Backend, queues: Sequence[Handled], drain_s: float) -> None:
+    def __init__(self, backend: Backend, queues: Sequence[HasHandler], drain_s: float) -> None:
         if not queues:
             raise ConfigError("a worker needs at least one queue")
         self._backend = backend
@@ -143,7 +143,7 @@ class Worker:
         self.stop()
 
 
-def _runner(backend: Backend, queue: Handled, gate: Gate) -> Runner:
+def _runner(backend: Backend, queue: HasHandler, gate: Gate) -> Runner:
     if queue.handling is None:
         raise ConfigError(
             f"queue {queue.name!r} has no handler: put @<the queue>.handler() on a function"

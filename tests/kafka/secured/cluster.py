@@ -23,7 +23,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from marq.embedded import children, jars, java, ports
+from marq.embedded import children, ports
+from marq.embedded.jvm import jars, java
 from tests.kafka.secured.authority import Authority, Identity
 
 HOST = "127.0.0.1"

@@ -16,7 +16,7 @@ from marq.core.catalog.definitions import Catalog, Entry, NotAnEntry
 from marq.core.catalog.snapshot import Parts, Whole
 
 
-class Taken(Struct, frozen=True):
+class ReadRecord(Struct, frozen=True):
     """A record that has been read."""
 
     offset: int
@@ -40,7 +40,7 @@ class CatalogReader:
         self.entries = 0
         """How many records of the log were entries, since the last snapshot was made."""
 
-    def take(self, record: Taken) -> bool:
+    def take(self, record: ReadRecord) -> bool:
         """Read one; True if it is a change that won. `NotAnEntry` if it is no record of ours."""
         if record.offset < self.next:
             return False

@@ -26,7 +26,7 @@ _ROOM = 1_000
 """Bytes a part has beside its entries."""
 
 
-class Part(Struct, frozen=True):
+class SnapshotPart(Struct, frozen=True):
     """A record of a snapshot."""
 
     kind: str
@@ -42,7 +42,7 @@ class Part(Struct, frozen=True):
     """A release that knows no snapshots takes this for an entry that has lost."""
 
 
-_decoder = msgspec.json.Decoder(Part)
+_decoder = msgspec.json.Decoder(SnapshotPart)
 
 
 def split(
@@ -52,7 +52,7 @@ def split(
     texts = [(each.made, each.entry.value.decode()) for each in kept]
     groups = list(_grouped(texts, most_bytes - _ROOM)) or [[]]
     return [
-        msgspec.json.encode(Part(KIND, name, as_of, number, len(groups), group))
+        msgspec.json.encode(SnapshotPart(KIND, name, as_of, number, len(groups), group))
         for number, group in enumerate(groups)
     ]
 
@@ -71,7 +71,7 @@ def _grouped(texts: list[tuple[int, str]], most_bytes: int) -> Iterator[list[tup
         yield group
 
 
-def part_of(value: bytes | None) -> Part | None:
+def part_of(value: bytes | None) -> SnapshotPart | None:
     """The part of a snapshot that this record is; None if it is none."""
     if value is None or f'"{KIND}"'.encode() not in value[:100]:
         return None  # quick: nearly all records are none
@@ -95,9 +95,9 @@ class Parts:
     """Puts snapshots together."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[str, int, int], dict[int, Part]] = {}
+        self._open: dict[tuple[str, int, int], dict[int, SnapshotPart]] = {}
 
-    def take(self, offset: int, at_ms: int, part: Part) -> Whole | None:
+    def take(self, offset: int, at_ms: int, part: SnapshotPart) -> Whole | None:
         """The snapshot that this part makes whole, if it does."""
         if part.as_of > offset:
             return None  # forged: nobody knows what will be written

@@ -10,11 +10,11 @@ from marq.core.messages import header
 from marq.core.messages.header import Headers
 from marq.errors import MalformedMarker, NotAMarker, UnknownMarkerVersion
 
-Place = tuple[str, int, int]
+RecordPlace = tuple[str, int, int]
 """Topic, partition and offset."""
 
 
-def record(place: Place, at_ms: int, value: bytes | None, parked: bytes | None) -> Record:
+def record(place: RecordPlace, at_ms: int, value: bytes | None, parked: bytes | None) -> Record:
     """The record as the fold takes it; `parked` is what `said_of_parked` says of its headers.
 
     `UnknownMarkerVersion` if a newer version wrote it, and where it lies: to go on would be to

@@ -50,7 +50,7 @@ def _ever_claimed(state: State, source: Source) -> Runs | None:
     return known.runs if known.epoch == epoch else None
 
 
-def _seen(ever: Runs, runs: claimed.Runs) -> int:
+def _seen(ever: Runs, runs: claimed.ClaimedRuns) -> int:
     mask = 0
     for first, count in runs:
         for low, high in ever.within(first, first + count):

@@ -12,7 +12,7 @@ from marq.core.fold.state import Claimed, OpenClaim, State
 from marq.core.markers import pieces
 from marq.core.markers.marker import Action, ClaimId, ParkedRef, Part, Restated
 from marq.core.markers.runs import Runs
-from marq.core.markers.wire import Reader, Writer
+from marq.core.markers.wire import WireReader, WireWriter
 
 VERSION = 4
 _ACTIONS = frozenset(Action)
@@ -24,7 +24,7 @@ class StaleSnapshot(Exception):
 
 def dump(state: State) -> bytes:
     """Everything but the chunks."""
-    out = Writer()
+    out = WireWriter()
     out.numbers((VERSION, state.next_offset, state.clock_ms, state.lease_clock_ms))
     out.numbers((state.grace_ms, state.skipped, state.restated_ms, len(state.claimed)))
     for (topic_id, partition, queue, subscription), ever in state.claimed.items():
@@ -48,7 +48,7 @@ def dump(state: State) -> bytes:
 
 def load(blob: bytes, chunks: Mapping[int, Chunk] | None = None) -> State:
     """The state this blob and these chunks are."""
-    data = Reader(blob)
+    data = WireReader(blob)
     if data.number() != VERSION:
         raise StaleSnapshot
     state = State(data.number(), data.number(), data.number(), data.number())
@@ -73,7 +73,7 @@ def load(blob: bytes, chunks: Mapping[int, Chunk] | None = None) -> State:
 
 def dump_chunk(chunk: Chunk) -> bytes:
     """A chunk of parked messages."""
-    out = Writer()
+    out = WireWriter()
     out.number(len(chunk))
     for entry in chunk.values():
         out.numbers((*entry.ref, entry.due_ms, entry.ahead_ms, entry.action))
@@ -85,13 +85,13 @@ def dump_chunk(chunk: Chunk) -> bytes:
 
 def load_chunk(blob: bytes) -> Chunk:
     """The chunk these bytes are."""
-    data = Reader(blob)
+    data = WireReader(blob)
     entries = [_entry(data) for _ in range(data.count())]
     data.end()
     return {entry.ref.offset: entry for entry in entries}
 
 
-def _entry(data: Reader) -> ParkedEntry:
+def _entry(data: WireReader) -> ParkedEntry:
     ref = ParkedRef(data.number(), data.number())
     due_ms, ahead_ms, action = data.number(), data.number(), pieces.action(data, _ACTIONS)
     tries, marked = data.number(), bool(data.number())
@@ -99,7 +99,7 @@ def _entry(data: Reader) -> ParkedEntry:
     return ParkedEntry(ref, due_ms, ahead_ms, action, tries, marked, reason, queue)
 
 
-def _put_claim(out: Writer, claim: OpenClaim) -> None:
+def _put_claim(out: WireWriter, claim: OpenClaim) -> None:
     pieces.put_restated(out, Restated(claim.id, claim.source, claim.runs, tuple(claim.parts)))
     out.numbers((claim.stated_at, claim.stated_ms, claim.named_at))
     out.indexes(claim.marked)
@@ -108,7 +108,7 @@ def _put_claim(out: Writer, claim: OpenClaim) -> None:
         pieces.put_claim_id(out, twin)
 
 
-def _claim(data: Reader) -> OpenClaim:
+def _claim(data: WireReader) -> OpenClaim:
     said = pieces.restated(data)
     parts: list[Part] = list(said.parts)
     at, ms, named, marked = data.number(), data.number(), data.number(), data.indexes()

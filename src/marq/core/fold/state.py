@@ -21,7 +21,7 @@ class OpenClaim(Struct, gc=False):
 
     id: ClaimId
     source: Source
-    runs: claimed.Runs
+    runs: claimed.ClaimedRuns
     parts: list[Part]
     stated_at: int
     """Offset of its last full statement: the log is needed from there."""

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from marq.core.markers import bits
 from marq.core.markers.marker import Restated
 
-Runs = tuple[tuple[int, int], ...]
+ClaimedRuns = tuple[tuple[int, int], ...]
 """A claim's messages as (first offset, count), ascending."""
 
 
-def size(runs: Runs) -> int:
+def size(runs: ClaimedRuns) -> int:
     """How many messages the claim holds."""
     return sum(count for _, count in runs)
 
 
-def end(runs: Runs) -> int:
+def end(runs: ClaimedRuns) -> int:
     """The offset after the claim's last."""
     first, count = runs[-1]
     return first + count
@@ -33,7 +33,7 @@ def is_sound(claim: Restated) -> bool:
     return bool(claim.parts)
 
 
-def indexes(runs: Runs, start: int, stop: int) -> int:
+def indexes(runs: ClaimedRuns, start: int, stop: int) -> int:
     """The indexes of the claim's messages with offsets start..stop-1."""
     mask = base = 0
     for first, count in runs:
@@ -44,7 +44,7 @@ def indexes(runs: Runs, start: int, stop: int) -> int:
     return mask
 
 
-def offsets(runs: Runs, mask: int) -> Iterator[tuple[int, int]]:
+def offsets(runs: ClaimedRuns, mask: int) -> Iterator[tuple[int, int]]:
     """The offsets of these indexes, as (start, stop) runs, ascending."""
     base = 0
     for first, count in runs:
@@ -53,7 +53,7 @@ def offsets(runs: Runs, mask: int) -> Iterator[tuple[int, int]]:
         base += count
 
 
-def numbered(runs: Runs, mask: int) -> Iterator[tuple[int, int]]:
+def numbered(runs: ClaimedRuns, mask: int) -> Iterator[tuple[int, int]]:
     """(index, offset) of these indexes, ascending."""
     base = 0
     for first, count in runs:

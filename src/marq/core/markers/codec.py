@@ -34,7 +34,7 @@ from marq.core.markers.marker import (
     Tick,
 )
 from marq.core.markers.reason import cleaned
-from marq.core.markers.wire import MAX_INDEX, Reader, Writer
+from marq.core.markers.wire import MAX_INDEX, WireReader, WireWriter
 from marq.errors import MalformedMarker, NotAMarker, UnknownMarkerVersion
 
 MAGIC = 0xA9
@@ -54,7 +54,7 @@ def encode(marker: Marker) -> bytes:
     its messages would be lost with their worker.
     """
     kind, write = _WRITERS[type(marker)]
-    out = Writer(bytes((MAGIC, VERSION, kind)))
+    out = WireWriter(bytes((MAGIC, VERSION, kind)))
     write(out, marker)
     return out.bytes()
 
@@ -73,7 +73,7 @@ def decode(data: bytes, most_named: int = _MAX_NAMED) -> Marker:
     read = _READERS.get(data[2])
     if data[1] != VERSION or read is None:
         raise MalformedMarker(f"no marker has version {data[1]} and kind {data[2]}")
-    reader = Reader(data, _HEAD_BYTES, most_named)
+    reader = WireReader(data, _HEAD_BYTES, most_named)
     marker = read(reader)
     reader.end()
     return marker
@@ -82,7 +82,7 @@ def decode(data: bytes, most_named: int = _MAX_NAMED) -> Marker:
 # One pair for each kind.
 
 
-def _put_claim(out: Writer, claim: Claim) -> None:
+def _put_claim(out: WireWriter, claim: Claim) -> None:
     pieces.put_claim_id(out, claim.id)
     pieces.put_claimed_source(out, claim.source)
     out.durations(claim.lease_ms)
@@ -90,13 +90,13 @@ def _put_claim(out: Writer, claim: Claim) -> None:
     pieces.put_offsets(out, claim.runs, claim.start)
 
 
-def _claim(data: Reader) -> Claim:
+def _claim(data: WireReader) -> Claim:
     claim, source = pieces.claim_id(data), pieces.claimed_source(data)
     lease_ms, start = data.duration(), data.number()
     return Claim(claim, source, start, pieces.offsets(data, start), lease_ms)
 
 
-def _put_progress(out: Writer, progress: Progress) -> None:
+def _put_progress(out: WireWriter, progress: Progress) -> None:
     # The worker's 64 bits once for its steps: a worker's progress is of its own claims only.
     workers = [(w, list(s)) for w, s in groupby(progress.steps, lambda step: step.claim.worker)]
     out.number(len(workers))
@@ -108,7 +108,7 @@ def _put_progress(out: Writer, progress: Progress) -> None:
     _put_refs(out, progress.parked)
 
 
-def _progress(data: Reader) -> Progress:
+def _progress(data: WireReader) -> Progress:
     steps = []
     for _ in range(data.count()):
         worker = pieces.u64(data)
@@ -116,7 +116,7 @@ def _progress(data: Reader) -> Progress:
     return Progress(tuple(steps), _refs(data))
 
 
-def _put_step(out: Writer, step: Step) -> None:
+def _put_step(out: WireWriter, step: Step) -> None:
     out.number(step.claim.sequence)
     out.indexes(step.ended)
     out.number(len(step.begun))
@@ -127,35 +127,35 @@ def _put_step(out: Writer, step: Step) -> None:
         out.durations(begun.ahead_ms)
 
 
-def _step(data: Reader, worker: int) -> Step:
+def _step(data: WireReader, worker: int) -> Step:
     claim = ClaimId(worker, data.number())
     ended = data.indexes()
     return Step(claim, ended, tuple(_begun(data) for _ in range(data.count())))
 
 
-def _begun(data: Reader) -> Begun:
+def _begun(data: WireReader) -> Begun:
     indexes, lease_ms = data.indexes(), data.duration()
     attempt, kept_alive = pieces.attempt(data)
     return Begun(indexes, lease_ms, attempt, kept_alive, data.duration())
 
 
-def _put_refs(out: Writer, refs: Iterable[ParkedRef]) -> None:
+def _put_refs(out: WireWriter, refs: Iterable[ParkedRef]) -> None:
     found = list(refs)
     out.number(len(found))
     for ref in found:
         out.numbers(ref)
 
 
-def _refs(data: Reader) -> tuple[ParkedRef, ...]:
+def _refs(data: WireReader) -> tuple[ParkedRef, ...]:
     return tuple(ParkedRef(data.number(), data.number()) for _ in range(data.count()))
 
 
-def _put_keep_alive(out: Writer, beat: KeepAlive) -> None:
+def _put_keep_alive(out: WireWriter, beat: KeepAlive) -> None:
     out.raw(pieces.U64.pack(beat.worker))
     pieces.put_runs(out, tuple(_as_runs(beat.sequences)))
 
 
-def _keep_alive(data: Reader) -> KeepAlive:
+def _keep_alive(data: WireReader) -> KeepAlive:
     worker, runs = pieces.u64(data), pieces.runs(data)
     if sum(count for _, count in runs) > 16 * MAX_INDEX:
         raise MalformedMarker("a beat names more claims than a worker can have")
@@ -175,7 +175,7 @@ def _as_runs(sequences: tuple[int, ...]) -> list[tuple[int, int]]:
     return runs
 
 
-def _put_hold(out: Writer, hold: Hold) -> None:
+def _put_hold(out: WireWriter, hold: Hold) -> None:
     out.numbers((hold.by_tracker, len(hold.held)))
     for held in hold.held:
         pieces.put_claim_id(out, held.claim)
@@ -187,7 +187,7 @@ def _put_hold(out: Writer, hold: Hold) -> None:
         _put_terms(out, parked, _PARKED_ACTIONS)
 
 
-def _hold(data: Reader) -> Hold:
+def _hold(data: WireReader) -> Hold:
     by_tracker = pieces.flag(data)
     held = tuple(
         Held(pieces.claim_id(data), data.indexes(), *_terms(data, _HELD_ACTIONS))
@@ -200,42 +200,42 @@ def _hold(data: Reader) -> Hold:
     return Hold(held, parked, by_tracker)
 
 
-def _put_terms(out: Writer, held: Held | HeldParked, allowed: frozenset[Action]) -> None:
+def _put_terms(out: WireWriter, held: Held | HeldParked, allowed: frozenset[Action]) -> None:
     pieces.put_action(out, held.action, allowed)
     out.durations(held.after_ms, held.ahead_ms)
     out.text(cleaned(held.reason))
 
 
-def _terms(data: Reader, allowed: frozenset[Action]) -> tuple[Action, int, int, str]:
+def _terms(data: WireReader, allowed: frozenset[Action]) -> tuple[Action, int, int, str]:
     action, after_ms = pieces.action(data, allowed), data.duration()
     return action, after_ms, data.duration(), pieces.reason(data)
 
 
-def _put_restate(out: Writer, restate: Restate) -> None:
+def _put_restate(out: WireWriter, restate: Restate) -> None:
     out.numbers((restate.as_of, len(restate.claims)))
     for claim in restate.claims:
         pieces.put_restated(out, claim)
     _put_ended(out, restate.ended)
 
 
-def _restate(data: Reader) -> Restate:
+def _restate(data: WireReader) -> Restate:
     as_of = data.number()
     claims = tuple(pieces.restated(data) for _ in range(data.count()))
     return Restate(as_of, claims, _ended(data))
 
 
-def _put_ended(out: Writer, sources: tuple[EndedRuns, ...]) -> None:
+def _put_ended(out: WireWriter, sources: tuple[EndedRuns, ...]) -> None:
     out.number(len(sources))
     for ended in sources:
         pieces.put_source(out, ended.source)
         pieces.put_runs(out, ended.runs)
 
 
-def _ended(data: Reader) -> tuple[EndedRuns, ...]:
+def _ended(data: WireReader) -> tuple[EndedRuns, ...]:
     return tuple(EndedRuns(pieces.source(data), pieces.runs(data)) for _ in range(data.count()))
 
 
-_WRITERS: dict[type, tuple[int, Callable[[Writer, Any], None]]] = {
+_WRITERS: dict[type, tuple[int, Callable[[WireWriter, Any], None]]] = {
     Claim: (_CLAIM, _put_claim),
     Progress: (_PROGRESS, _put_progress),
     KeepAlive: (_KEEP_ALIVE, _put_keep_alive),
@@ -244,7 +244,7 @@ _WRITERS: dict[type, tuple[int, Callable[[Writer, Any], None]]] = {
     Tick: (_TICK, lambda out, tick: None),
     Forget: (_FORGET, lambda out, forget: _put_ended(out, forget.ended)),
 }
-_READERS: dict[int, Callable[[Reader], Marker]] = {
+_READERS: dict[int, Callable[[WireReader], Marker]] = {
     _CLAIM: _claim,
     _PROGRESS: _progress,
     _KEEP_ALIVE: _keep_alive,

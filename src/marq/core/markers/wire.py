@@ -27,7 +27,7 @@ no higher number for a partition."""
 _LAST_SHIFT = 63  # of a tenth byte: a number has 64 bits
 
 
-class Writer:
+class WireWriter:
     """Builds one record."""
 
     __slots__ = ("_out",)
@@ -85,7 +85,7 @@ class Writer:
 
 def _runs(mask: int) -> bytes:
     """The runs of a set, each as its distance from the one before and its length."""
-    out = Writer()
+    out = WireWriter()
     position = 0
     for start, count in bits.runs(mask):
         out.numbers((start - position, count))
@@ -93,7 +93,7 @@ def _runs(mask: int) -> bytes:
     return out.bytes()
 
 
-class Reader:
+class WireReader:
     """Takes one record apart; `MalformedMarker` where it breaks off or contradicts itself."""
 
     __slots__ = ("_at", "_data", "_room")

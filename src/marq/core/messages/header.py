@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from marq.core.markers.marker import Parked
 from marq.core.markers.reason import cleaned
-from marq.core.markers.wire import LATEST_MS, LONGEST_MS, MOST, Reader, Writer
+from marq.core.markers.wire import LATEST_MS, LONGEST_MS, MOST, WireReader, WireWriter
 from marq.errors import MalformedMarker, MarkerError, UnknownMarkerVersion
 
 NAME = "marq"
@@ -107,7 +107,7 @@ def encode(meta: Meta) -> bytes:
 
     A number beyond what a reader takes is written as the most that it takes.
     """
-    out = Writer(bytes((VERSION,)))
+    out = WireWriter(bytes((VERSION,)))
     for tag, name, plain, most in _WRITTEN:
         value = getattr(meta, name)
         if value != plain:
@@ -134,7 +134,7 @@ def decode(data: bytes) -> Meta:
     """
     if not data or data[0] != VERSION:
         raise _not_ours(data)
-    reader = Reader(data, 1)
+    reader = WireReader(data, 1)
     found: dict[str, Any] = {}
     unknown: list[tuple[int, int | bytes]] = []
     while not reader.at_end():
@@ -213,7 +213,7 @@ def moment(at_ms: int) -> datetime:
 
 
 def _history_bytes(history: tuple[Past, ...]) -> bytes:
-    out = Writer()
+    out = WireWriter()
     out.number(len(history))
     for past in history:
         out.numbers((min(past.attempt, MOST), min(past.at_ms, LATEST_MS)))
@@ -223,13 +223,13 @@ def _history_bytes(history: tuple[Past, ...]) -> bytes:
 
 
 def _history(blob: bytes) -> tuple[Past, ...]:
-    data = Reader(blob)
+    data = WireReader(blob)
     history = [_past(data) for _ in range(data.count())]
     data.end()
     return tuple(history[-HISTORY:])
 
 
-def _past(data: Reader) -> Past:
+def _past(data: WireReader) -> Past:
     return Past(data.most(MOST), data.most(LATEST_MS), cleaned(data.text()), cleaned(data.text()))
 
 

@@ -29,7 +29,7 @@ class _Awaiting:
         """Whether the loop is going to look anyway."""
 
 
-class Waiting:
+class WaitingRoom:
     """Where threads and tasks wait for reports: one for all receipts, notified only if someone
     waits."""
 
@@ -126,7 +126,7 @@ class Answer(Generic[T]):
 
     __slots__ = ("_error", "_filled", "_value", "_waiting", "asked")
 
-    def __init__(self, waiting: Waiting) -> None:
+    def __init__(self, waiting: WaitingRoom) -> None:
         self._waiting = waiting
         self._filled = self.asked = False
         self._value: T | None = None

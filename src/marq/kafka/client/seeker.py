@@ -26,7 +26,7 @@ _OFF_THE_LOG = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 Place = tuple[str, int]
 """Topic and partition."""
-Span = tuple[str, int, int, int]
+Stretch = tuple[str, int, int, int]
 """Topic, partition, first offset, and the one after the last."""
 
 
@@ -49,7 +49,7 @@ class Seeker:
         self._given_up: dict[Place, str] = {}
         """Partitions that cannot be read, and why; empty: they are not found."""
 
-    def read(self, spans: list[Span], undecided_s: float = 0.0) -> Iterator[Any]:
+    def read(self, spans: list[Stretch], undecided_s: float = 0.0) -> Iterator[Any]:
         """The records of these spans, at most one of a partition, that are there.
 
         Where a transaction is undecided it waits so long for it, then goes without; `reached`

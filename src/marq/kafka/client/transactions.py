@@ -42,7 +42,7 @@ _NEVER = (
 )
 
 
-class Superseded(QueueError):
+class ProducerFenced(QueueError):
     """Another tracker has opened the same partition since."""
 
 
@@ -170,7 +170,7 @@ class Transactions:
 def _meaning(error: KafkaException) -> QueueError:
     cause = error.args[0]
     if cause.code() in _FENCED or cause.fatal():
-        return Superseded(f"fenced by another tracker: {cause.str()}")
+        return ProducerFenced(f"fenced by another tracker: {cause.str()}")
     if cause.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT):
         return NotConnected(f"no broker answers the tracker: {cause.str()}")
     return Unsure(cause.str())

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from marq.core.catalog import snapshot as catalog_snapshot
 from marq.core.catalog.definitions import Catalog, Entry, NotAnEntry, encode
-from marq.core.catalog.reader import CatalogReader, Taken
+from marq.core.catalog.reader import CatalogReader, ReadRecord
 from marq.core.catalog.snapshot import Whole
 from marq.errors import ConfigError, NotConnected, QueueError
 from marq.kafka.client.making import Consumer, Producer, take
@@ -203,7 +203,7 @@ class CatalogLog:
     def _apply(self, known: CatalogReader, message: Any) -> None:
         offset = message.offset()
         try:
-            won = known.take(Taken(offset, message.timestamp()[1], message.value()))
+            won = known.take(ReadRecord(offset, message.timestamp()[1], message.value()))
         except NotAnEntry as error:
             log.warning("not a catalog entry", extra={"offset": offset, "error": str(error)})
             return

@@ -11,7 +11,7 @@ from marq.kafka.client.making import Consumer, warm_producer
 from marq.kafka.cluster import topics
 from marq.kafka.cluster.admin import Admin
 from marq.kafka.cluster.catalog_log import CatalogLog
-from marq.kafka.cluster.reader import Reader
+from marq.kafka.cluster.reader import LogReader
 from marq.kafka.cluster.stats_log import StatsReader
 
 
@@ -25,7 +25,7 @@ class Connection:
         self.replicas = min(3, self.admin.brokers())
         self.markers_partitions = topics.lay_out(self.admin, self.replicas, space, by_tracker)
         reading = config.reader(servers, extra)
-        self.reader = Reader(reading, self.admin, timeout_s)
+        self.reader = LogReader(reading, self.admin, timeout_s)
         self.stats = StatsReader(reading, space.stats, timeout_s)
         self.catalog_log = CatalogLog(
             Consumer(reading),

@@ -17,11 +17,10 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from marq.kafka.client.making import AdminClient
 from marq.kafka.client.refusals import AWAY, LEADERLESS, refusal, unreachable
+from marq.kafka.client.seeker import Place
 
 _METADATA_S = 5.0
 _NEWEST: Any = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
-
-Place = tuple[str, int]
 
 
 class Offsets:

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 
 from marq.core import names
 from marq.core.catalog.definitions import NotAnEntry
-from marq.core.catalog.reader import CatalogReader, Taken
+from marq.core.catalog.reader import CatalogReader, ReadRecord
 from marq.core.names import Space
 from marq.errors import ConfigError
 from marq.kafka.cluster.admin import Admin
-from marq.kafka.cluster.reader import Reader
+from marq.kafka.cluster.reader import LogReader
 
 
-def refuse_others(admin: Admin, reader: Reader, own: Space, queue: str) -> None:
+def refuse_others(admin: Admin, reader: LogReader, own: Space, queue: str) -> None:
     """`ConfigError` if another namespace has a queue of this name."""
     for space in _others(admin, own):
         if _has(admin, reader, space, queue):
@@ -36,18 +36,18 @@ def _others(admin: Admin, own: Space) -> Iterator[Space]:
     return (space for space in found if space is not None and space != own)
 
 
-def _has(admin: Admin, reader: Reader, space: Space, queue: str) -> bool:
+def _has(admin: Admin, reader: LogReader, space: Space, queue: str) -> bool:
     try:
         start, end = admin.starts(space.catalog, 1)[0], admin.end(space.catalog, 0)
         catalog = CatalogReader(start)
         for message in reader.read(space.catalog, {0: (start, end)}):
-            _take(catalog, Taken(message.offset(), message.timestamp()[1], message.value()))
+            _take(catalog, ReadRecord(message.offset(), message.timestamp()[1], message.value()))
     except ConfigError:
         return False  # not ours to read
     return catalog.catalog.made(queue) > 0
 
 
-def _take(catalog: CatalogReader, record: Taken) -> None:
+def _take(catalog: CatalogReader, record: ReadRecord) -> None:
     try:
         catalog.take(record)
     except NotAnEntry:

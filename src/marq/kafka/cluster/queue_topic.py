@@ -5,13 +5,15 @@ from __future__ import annotations
 from marq.core import names
 from marq.core.fold.counting import source_counts
 from marq.kafka.cluster.admin import Admin
-from marq.kafka.cluster.reader import Reader
+from marq.kafka.cluster.reader import LogReader
 
 
 class QueueTopic:
     """One topic, by its name: deleted and created again, it is another one."""
 
-    def __init__(self, name: str, admin: Admin, reader: Reader, markers: tuple[str, int]) -> None:
+    def __init__(
+        self, name: str, admin: Admin, reader: LogReader, markers: tuple[str, int]
+    ) -> None:
         self.name = name
         self._admin = admin
         self._reader = reader

@@ -38,7 +38,7 @@ _PASSING = frozenset((*AWAY, *LEADERLESS, KafkaError.GROUP_AUTHORIZATION_FAILED)
 group: to be refused the one it is named after is no matter."""
 
 
-class Reader:
+class LogReader:
     """Sequential reads of whole stretches of partitions."""
 
     def __init__(self, settings: Config, admin: Admin, timeout_s: float) -> None:

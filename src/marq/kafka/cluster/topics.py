@@ -27,7 +27,7 @@ _COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000"}
 _APPEAR_S = 3.0
 """How long topics that were made together may come into sight one after the other."""
 
-Found = dict[str, tuple[bytes, int] | None]
+FoundTopics = dict[str, tuple[bytes, int] | None]
 
 
 def _own(space: Space) -> dict[str, tuple[int, dict[str, str]]]:
@@ -63,7 +63,7 @@ def lay_out(admin: Admin, replicas: int, space: Space, by_tracker: bool = False)
     return _partitions(admin, space, found)
 
 
-def _look(admin: Admin, space: Space) -> Found:
+def _look(admin: Admin, space: Space) -> FoundTopics:
     until = time.monotonic() + _APPEAR_S
     while True:
         found = admin.describe_all(_own(space))
@@ -72,7 +72,7 @@ def _look(admin: Admin, space: Space) -> Found:
         time.sleep(0.05)
 
 
-def _make(admin: Admin, replicas: int, space: Space, found: Found) -> None:
+def _make(admin: Admin, replicas: int, space: Space, found: FoundTopics) -> None:
     missing = [name for name, about in found.items() if about is None]
     there = {name: about[1] for name, about in found.items() if about is not None}
     if space.catalog in missing:
@@ -97,7 +97,7 @@ def _refuse_to_forget(admin: Admin, space: Space, there: dict[str, int]) -> None
             )
 
 
-def _partitions(admin: Admin, space: Space, found: Found) -> int:
+def _partitions(admin: Admin, space: Space, found: FoundTopics) -> int:
     markers, delayed = (found[name] for name in space.hold_logs)
     assert markers is not None and delayed is not None
     if markers[1] != delayed[1]:

@@ -9,23 +9,23 @@ from marq.kafka.client import config
 from marq.kafka.client.making import Consumer, Producer, warm
 from marq.kafka.cluster.admin import Admin
 
-Settings = dict[str, Any]
+ClientSettings = dict[str, Any]
 TRANSACTION_MS = 5_000
 LARGEST = 64 * 1_048_576
 """Bytes of a copy: it has a header more than what the queue's own limit let through, and is not
 compressed as that may have been."""
-_QUICK: Settings = {
+_QUICK: ClientSettings = {
     # With the default of 100 ms a transaction takes 103 ms, with this one 3.
     "retry.backoff.ms": 1,
     "retry.backoff.max.ms": 10,
 }
 
 
-class Cluster(NamedTuple):
+class GroupClients(NamedTuple):
     """What clients are made for."""
 
     servers: str
-    extra: Settings
+    extra: ClientSettings
     admin: Admin
     replicas: int
     timeout_s: float
@@ -90,10 +90,12 @@ class Cluster(NamedTuple):
         """Delete the records below these offsets."""
         self.admin.trim({(topic, number): end for number, end in ends.items() if end > 0})
 
-    def _reader(self) -> Settings:
+    def _reader(self) -> ClientSettings:
         return {**config.reader(self.servers, self.extra), **_QUICK}
 
 
-def cluster_of(servers: str, extra: Settings, timeout_s: float = 30.0) -> Cluster:
+def cluster_of(servers: str, extra: ClientSettings, timeout_s: float = 30.0) -> GroupClients:
     """A cluster for one who only copies."""
-    return Cluster(servers, extra, Admin(config.common(servers, extra), timeout_s), 1, timeout_s)
+    return GroupClients(
+        servers, extra, Admin(config.common(servers, extra), timeout_s), 1, timeout_s
+    )

@@ -16,8 +16,8 @@ from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames
 from marq.kafka.client.making import Producer
 from marq.kafka.groups import transactions
-from marq.kafka.groups.clients import LARGEST, Cluster
-from marq.kafka.groups.transactions import Candidates, Superseded, Transactions
+from marq.kafka.groups.clients import LARGEST, GroupClients
+from marq.kafka.groups.transactions import AckTransactions, Candidates, ProducerLost
 
 log = logging.getLogger("marq.groups")
 
@@ -30,7 +30,7 @@ class Copier:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: GroupClients,
         names: GroupNames,
         config: GroupConfig,
         partition: int,
@@ -43,9 +43,9 @@ class Copier:
         producer = made.init()
         made.drop()
         if producer is None:
-            raise Superseded("no coordinator answers")
+            raise ProducerLost("no coordinator answers")
         self._producer: Producer = producer
-        self._transactions = Transactions(producer, group)
+        self._transactions = AckTransactions(producer, group)
         self._largest = largest(cluster, names.base)
         self._letters = core_names.dead_letters(names.queue)
         self._cluster = cluster
@@ -88,7 +88,7 @@ class Copier:
         transactions.discard(self._producer)
 
 
-def largest(cluster: Cluster, topic: str) -> int:
+def largest(cluster: GroupClients, topic: str) -> int:
     """The largest record that can be copied there."""
     try:
         return min(LARGEST, int(cluster.admin.settings(topic)["max.message.bytes"])) - _ROOM

@@ -18,9 +18,9 @@ from marq.groups.config import GroupConfig
 from marq.kafka.client.record import headers
 from marq.kafka.groups.delivery import KafkaGroupDelivery
 from marq.kafka.groups.owner import Owner
-from marq.kafka.groups.plan import Plan
+from marq.kafka.groups.plan import Handling
 from marq.kafka.groups.tenure import Tenure
-from marq.kafka.groups.transactions import Superseded
+from marq.kafka.groups.transactions import ProducerLost
 
 log = logging.getLogger("marq.groups")
 
@@ -34,7 +34,7 @@ _IDLE_S = 0.1
 class Hand:
     """One thread, and the tenures it serves in turn."""
 
-    def __init__(self, config: GroupConfig, owner: Owner, plan: Plan, name: str) -> None:
+    def __init__(self, config: GroupConfig, owner: Owner, plan: Handling, name: str) -> None:
         self._most = config.max_deliver
         self._limit = config.max_ack_pending
         self._owner = owner
@@ -126,7 +126,7 @@ class Hand:
         begun = note._replace(begun=note.begun + 1)
         tenure.attempts[message.offset()] = begun.begun
         if not self._most or begun.begun <= self._most:
-            with contextlib.suppress(Superseded):  # then nothing is handed out any more
+            with contextlib.suppress(ProducerLost):  # then nothing is handed out any more
                 self._owner.note(tenure, begun.text)
         return begun.begun
 

@@ -7,14 +7,14 @@ from marq.kafka.groups.fetch import Fetcher
 from marq.kafka.groups.hand import Hand
 from marq.kafka.groups.note import Note
 from marq.kafka.groups.owner import Owner
-from marq.kafka.groups.plan import Plan
+from marq.kafka.groups.plan import Handling
 from marq.kafka.groups.tenure import Tenure
 
 
 class Hands:
     """Hands of a claim: one for all partitions, or one for each."""
 
-    def __init__(self, fetcher: Fetcher, config: GroupConfig, owner: Owner, plan: Plan) -> None:
+    def __init__(self, fetcher: Fetcher, config: GroupConfig, owner: Owner, plan: Handling) -> None:
         self._fetcher = fetcher
         self._config = config
         self._owner = owner

@@ -14,15 +14,15 @@ from uuid import uuid4
 from marq import forks, threads
 from marq.errors import ConfigError, QueueError
 from marq.groups import moves
-from marq.groups.moves import Action, Event, Why
+from marq.groups.moves import InstanceAction, InstanceEvent, Why
 from marq.groups.names import GroupNames
 from marq.groups.protocol import decide
-from marq.groups.records import Lease
-from marq.groups.state import Phase, State
-from marq.kafka.groups.clients import Cluster
+from marq.groups.records import LeaseBeat
+from marq.groups.state import InstanceState, Phase
+from marq.kafka.groups.clients import GroupClients
 from marq.kafka.groups.log import GroupLog, now_ms
 from marq.kafka.groups.performer import Performer
-from marq.kafka.groups.plan import Plan
+from marq.kafka.groups.plan import Handling
 from marq.member import Instance
 
 log = logging.getLogger("marq.groups")
@@ -35,16 +35,18 @@ _STEPPED_DOWN_MS = 1_000
 class KafkaInstance(Instance):
     """A thread, and what it decides by."""
 
-    def __init__(self, cluster: Cluster, names: GroupNames, member: str, plan: Plan) -> None:
+    def __init__(
+        self, cluster: GroupClients, names: GroupNames, member: str, plan: Handling
+    ) -> None:
         self.member = member
         self.id = uuid4().hex
         self._cluster = cluster
         self._names = names
         self._plan = plan
-        self._state = State(member, self.id)
-        self._posted: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._state = InstanceState(member, self.id)
+        self._posted: queue.SimpleQueue[InstanceEvent] = queue.SimpleQueue()
         """From other threads."""
-        self._heard: deque[Event] = deque()
+        self._heard: deque[InstanceEvent] = deque()
         self._is_deciding = False
         self._was_active = False
         self._chance = random.Random()
@@ -153,7 +155,7 @@ class KafkaInstance(Instance):
         self._performer.finish_drains()
         self._look_for_work()
 
-    def _hear(self, event: Event) -> None:
+    def _hear(self, event: InstanceEvent) -> None:
         """Decide about an event. What comes of its actions is heard after all of them are done."""
         self._heard.append(event)
         if not self._is_deciding:
@@ -164,7 +166,7 @@ class KafkaInstance(Instance):
             finally:
                 self._is_deciding = False
 
-    def _decide(self, event: Event) -> None:
+    def _decide(self, event: InstanceEvent) -> None:
         before = self._state.phase
         self._state, actions = decide(self._state, event)
         if self._state.phase is not before:
@@ -176,11 +178,11 @@ class KafkaInstance(Instance):
             self._perform(action)
         self._tell()
 
-    def _perform(self, action: Action) -> None:
+    def _perform(self, action: InstanceAction) -> None:
         match action:
             case moves.Resign(claim):
-                self._log.beat(Lease(self.member, claim, self.id, resigned=True))
-            case moves.Rest(why):
+                self._log.beat(LeaseBeat(self.member, claim, self.id, resigned=True))
+            case moves.StandBy(why):
                 self._rest(why)
             case moves.End(error):
                 self._error = self._error or (ConfigError(error) if error else None)
@@ -210,7 +212,7 @@ class KafkaInstance(Instance):
     def _beat(self) -> None:
         if self.is_active and now_ms() >= self._beat_ms:
             self._beat_ms = now_ms() + self._performer.config.lease_ms // 4
-            self._log.beat(Lease(self.member, self._state.claim, self.id))
+            self._log.beat(LeaseBeat(self.member, self._state.claim, self.id))
 
     def _look_for_work(self) -> None:
         now, watch = now_ms(), self._log.watch
@@ -226,7 +228,7 @@ class KafkaInstance(Instance):
         elif self._state.phase is Phase.ACTIVE and not self._state.proxy:
             other = watch.overdue(self.member, now)
             if other is not None:
-                self._hear(moves.Overdue(other, uuid4().hex))
+                self._hear(moves.MemberOverdue(other, uuid4().hex))
 
     def _claim(self, now: int) -> None:
         """Two candidates would fence each other: each waits for a random moment first."""

@@ -11,12 +11,12 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from marq.errors import NotConnected, QueueError
 from marq.groups import records
 from marq.groups.names import GroupNames
-from marq.groups.records import Hold, Lease, Record
+from marq.groups.records import ControlRecord, HoldingRecord, LeaseBeat
 from marq.groups.table import EMPTY, Table, fold
-from marq.groups.watch import Watch
+from marq.groups.watch import LeaseWatch
 from marq.kafka.client.making import Consumer, Producer
 from marq.kafka.client.refusals import patiently, refusal, unreachable
-from marq.kafka.groups.clients import Cluster
+from marq.kafka.groups.clients import GroupClients
 
 log = logging.getLogger("marq.groups")
 
@@ -39,13 +39,13 @@ def now_ms() -> int:
 class GroupLog:
     """Follows both topics of a group. One thread uses it."""
 
-    def __init__(self, cluster: Cluster, names: GroupNames) -> None:
+    def __init__(self, cluster: GroupClients, names: GroupNames) -> None:
         self._cluster = cluster
         self._names = names
         self._reader: Consumer = cluster.tail()
         self._writer: Producer = cluster.plain()
         self.table: Table = EMPTY
-        self.watch = Watch()
+        self.watch = LeaseWatch()
         self.skipped = 0
         """Records that nobody can make sense of."""
         self.gone = False
@@ -98,7 +98,7 @@ class GroupLog:
 
     def _take_control(self, message: Any) -> None:
         record, at_ms = records.decode(message.value()), message.timestamp()[1]
-        if isinstance(record, Hold):
+        if isinstance(record, HoldingRecord):
             # The gap before it counts: whoever took over may find that offsets have expired.
             self.silence_ms = at_ms - self._life_ms if self._life_ms else 0
             self._life_ms = max(self._life_ms, at_ms)
@@ -149,7 +149,7 @@ class GroupLog:
             raise refusal(error, self._cluster.servers) from None
         return int(start), int(end)
 
-    def append(self, record: Record, timeout_s: float) -> int | None:
+    def append(self, record: ControlRecord, timeout_s: float) -> int | None:
         """The offset the control log took it at; None if that is unknown."""
         where: list[int] = []
 
@@ -167,7 +167,7 @@ class GroupLog:
             return None
         return where[0] if where else None
 
-    def beat(self, lease: Lease) -> None:
+    def beat(self, lease: LeaseBeat) -> None:
         """Write a lease; nobody waits for it."""
         try:
             self._writer.produce(
@@ -177,7 +177,7 @@ class GroupLog:
         except (BufferError, KafkaException):
             return  # the next one will tell
 
-    def change(self, record: Record) -> Table:
+    def change(self, record: ControlRecord) -> Table:
         """Append a record and read up to it."""
         offset = self.append(record, self._cluster.timeout_s)
         if offset is None:
@@ -194,5 +194,5 @@ class GroupLog:
         self._reader.close()
 
 
-def _key(record: Record) -> str:
+def _key(record: ControlRecord) -> str:
     return getattr(record, "member", "config")

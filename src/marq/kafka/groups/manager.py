@@ -16,7 +16,7 @@ from marq.groups.records import ConfigRecord, StepDown
 from marq.groups.table import Table
 from marq.kafka.access import Access
 from marq.kafka.cluster import topics
-from marq.kafka.groups.clients import LARGEST, Cluster
+from marq.kafka.groups.clients import LARGEST, GroupClients
 from marq.kafka.groups.log import GroupLog, now_ms
 from marq.kafka.groups.performer import fence
 from marq.kafka.groups.registry import Registry
@@ -30,7 +30,7 @@ class Manager:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self.cluster = Cluster(
+        self.cluster = GroupClients(
             access.servers, access.extra, access.admin, access.replicas, access.connect_timeout_s
         )
         self.registry = Registry(access.catalog_log, access.admin, access.space)

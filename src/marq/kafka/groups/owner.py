@@ -17,7 +17,7 @@ from marq.kafka.client.making import Producer
 from marq.kafka.groups import transactions
 from marq.kafka.groups.delivery import KafkaGroupDelivery
 from marq.kafka.groups.tenure import Tenure, fenced
-from marq.kafka.groups.transactions import Superseded, Transactions
+from marq.kafka.groups.transactions import AckTransactions, ProducerLost
 
 log = logging.getLogger("marq.groups")
 
@@ -56,7 +56,7 @@ class Owner:
         """Told now and then up to where the log is no longer needed."""
         self._trim_s = time.monotonic() + TRIM_S
         self._producer: Producer | None = producer
-        self._transactions = Transactions(producer, group)
+        self._transactions = AckTransactions(producer, group)
         self._topic = topic
         self._lock = threading.RLock()
         self.tenures: dict[int, Tenure] = {}
@@ -79,14 +79,14 @@ class Owner:
             try:
                 self._commit(offsets, [])
             except QueueError as error:
-                raise Superseded(str(error)) from None  # whoever cannot commit is no owner
+                raise ProducerLost(str(error)) from None  # whoever cannot commit is no owner
 
     def note(self, tenure: Tenure, text: str) -> None:
         """Write a note beside a tenure's offset. Not once the partition was let go: the offset is
         another member's then, and this would set it back."""
         with self._lock:
             if tenure.closed:
-                raise Superseded("the partition was let go")
+                raise ProducerLost("the partition was let go")
             place = TopicPartition(self._topic, tenure.partition, tenure.watermark, text)
             try:
                 self._commit([place], [])
@@ -105,7 +105,7 @@ class Owner:
             marks[tenure.partition] = delivery.offset + 1
             try:
                 self._flush(marks, outputs)
-            except Superseded:
+            except ProducerLost:
                 raise fenced(delivery) from None
             except QueueError:
                 tenure.in_progress(delivery)  # still the handler's to settle
@@ -136,10 +136,10 @@ class Owner:
 
     def _commit(self, offsets: list[TopicPartition], outputs: list[Outgoing]) -> None:
         if self._closed:
-            raise Superseded("given up")
+            raise ProducerLost("given up")
         try:
             self._transactions.commit(offsets, [(each, 0) for each in outputs])
-        except Superseded:
+        except ProducerLost:
             self.close()
             self.lost()
             raise
@@ -180,7 +180,7 @@ class Owner:
     def _quietly(self) -> None:
         try:
             self.flush()
-        except (Superseded, Fenced):
+        except (ProducerLost, Fenced):
             pass  # told already
         except QueueError as error:
             log.warning("acks cannot be committed, trying again", extra={"reason": str(error)})

@@ -11,19 +11,19 @@ from marq import threads
 from marq.errors import QueueError
 from marq.groups import moves, records
 from marq.groups.config import GroupConfig
-from marq.groups.moves import Action, Event
+from marq.groups.moves import InstanceAction, InstanceEvent
 from marq.groups.names import GroupNames
 from marq.groups.records import ConfigRecord
 from marq.kafka.client.making import warm
 from marq.kafka.groups import note
-from marq.kafka.groups.clients import Cluster
+from marq.kafka.groups.clients import GroupClients
 from marq.kafka.groups.fetch import Fetcher
 from marq.kafka.groups.hands import Hands
 from marq.kafka.groups.log import GroupLog, now_ms
 from marq.kafka.groups.note import Note
 from marq.kafka.groups.owner import Owner
-from marq.kafka.groups.plan import Plan
-from marq.kafka.groups.transactions import Candidates, Superseded, discard
+from marq.kafka.groups.plan import Handling
+from marq.kafka.groups.transactions import Candidates, ProducerLost, discard
 
 _ASK_S = 10.0
 _EXPIRES_MS = 6 * 86_400_000
@@ -35,14 +35,14 @@ class Performer:
     `post` from any."""
 
     def __init__(
-        self, cluster: Cluster, names: GroupNames, member: str, log: GroupLog, plan: Plan
+        self, cluster: GroupClients, names: GroupNames, member: str, log: GroupLog, plan: Handling
     ) -> None:
         self._cluster = cluster
         self._names = names
         self._log = log
         self._plan = plan
-        self.hear: Callable[[Event], None] = lambda event: None
-        self.post: Callable[[Event], None] = lambda event: None
+        self.hear: Callable[[InstanceEvent], None] = lambda event: None
+        self.post: Callable[[InstanceEvent], None] = lambda event: None
         self.failed: Callable[[BaseException], None] = lambda error: None
         """Told by threads that died."""
         config = log.table.config
@@ -66,7 +66,7 @@ class Performer:
         """Be ready to take over fast."""
         self._candidates.prepare()
 
-    def perform(self, action: Action) -> None:
+    def perform(self, action: InstanceAction) -> None:
         """Do it. What it leads to is heard."""
         try:
             match action:
@@ -85,11 +85,11 @@ class Performer:
                     self.discard()
                 case _:
                     self._perform_as_owner(action)
-        except Superseded:
+        except ProducerLost:
             if self._owner is not None:
-                self.hear(moves.Fenced(self._owner.claim))
+                self.hear(moves.WasFenced(self._owner.claim))
 
-    def _perform_as_owner(self, action: Action) -> None:
+    def _perform_as_owner(self, action: InstanceAction) -> None:
         match action:
             case moves.Load(claim, partitions):
                 self._verify(claim)
@@ -111,7 +111,7 @@ class Performer:
             return
         group = self._offsets.consumer_group_metadata
         owner = Owner(claim, producer, group, self._topic, self.config.ack_wait_ms / 1_000)
-        owner.lost = lambda: self.post(moves.Fenced(claim))
+        owner.lost = lambda: self.post(moves.WasFenced(claim))
         owner.failed = self.failed
         owner.letter = self._plan.letter
         if self.config.kind == "elastic":  # a static group's log is the queue's
@@ -139,7 +139,7 @@ class Performer:
         """
         if claim != self._verified and not self._is_same_log():
             self._log.gone = True
-            raise Superseded("the group was deleted")
+            raise ProducerLost("the group was deleted")
         self._verified = claim
 
     def _is_same_log(self) -> bool:
@@ -149,7 +149,7 @@ class Performer:
         finally:
             self._offsets.unassign()
         if first is None or first.error() is not None:
-            raise Superseded("the control log does not answer")
+            raise ProducerLost("the control log does not answer")
         found = records.decode(first.value())
         return isinstance(found, ConfigRecord) and found.id == self._log.table.incarnation
 
@@ -163,7 +163,7 @@ class Performer:
                 for place in found
             }
         except KafkaException as error:
-            raise Superseded(str(error)) from None  # nobody answers: let another try
+            raise ProducerLost(str(error)) from None  # nobody answers: let another try
 
     def _beginning(self, place: TopicPartition) -> int:
         """The log's start, for a partition that was never acked. Where offsets may have expired
@@ -205,7 +205,7 @@ class Performer:
     def _release(self, owner: Owner, partitions: frozenset[int]) -> None:
         try:
             owner.release(partitions)
-        except (Superseded, QueueError):
+        except (ProducerLost, QueueError):
             # Fenced, which was told already; or a dead letter cannot be written, and the partition
             # is not let go before it is.
             return
@@ -232,7 +232,7 @@ class Performer:
         self._offsets.close()
 
 
-def fence(cluster: Cluster, names: GroupNames, member: str) -> bool:
+def fence(cluster: GroupClients, names: GroupNames, member: str) -> bool:
     """Whether every instance of the member is fenced: none of its acks gets through any more."""
     made = Candidates(lambda: cluster.transactional(names.producer(member)))
     producer = made.init()

@@ -8,8 +8,7 @@ from typing import Any
 
 from marq.core.messages.stored import Outgoing
 from marq.kafka.groups.delivery import KafkaGroupDelivery
-
-Handler = Callable[[KafkaGroupDelivery], object]
+from marq.member import GroupHandler
 
 
 def nothing(instance: Any) -> None:
@@ -17,10 +16,10 @@ def nothing(instance: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Handling:
     """The handler and what goes with it."""
 
-    handler: Handler
+    handler: GroupHandler
     letter: Callable[[KafkaGroupDelivery, str], Outgoing | None]
     """A message as a dead letter; None where the queue wants none."""
     now_ms: Callable[[], int]

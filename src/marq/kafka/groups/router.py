@@ -26,10 +26,10 @@ from marq.kafka.client.making import take
 from marq.kafka.client.record import stored
 from marq.kafka.client.refusals import refusal
 from marq.kafka.groups.backlog import Backlog
-from marq.kafka.groups.clients import Cluster
+from marq.kafka.groups.clients import GroupClients
 from marq.kafka.groups.copying import Copier, copied
 from marq.kafka.groups.instance import KafkaInstance
-from marq.kafka.groups.transactions import Superseded
+from marq.kafka.groups.transactions import ProducerLost
 
 log = logging.getLogger("marq.groups")
 
@@ -48,7 +48,9 @@ class Router:
     serves with an error: nobody would notice otherwise that nothing comes any more.
     """
 
-    def __init__(self, access: Access, cluster: Cluster, names: GroupNames, table: Table) -> None:
+    def __init__(
+        self, access: Access, cluster: GroupClients, names: GroupNames, table: Table
+    ) -> None:
         assert table.config is not None
         self._access = access
         self._cluster = cluster
@@ -91,7 +93,7 @@ class Router:
                 self._copy_until_lost()
             except ConfigError:
                 raise  # a right is missing, or this release does not understand the queue
-            except (Superseded, KafkaException, QueueError) as error:
+            except (ProducerLost, KafkaException, QueueError) as error:
                 # Fenced by whoever has the partition now, or nobody answers: join again.
                 self._start_over(error)
 
@@ -147,7 +149,7 @@ class Router:
         try:
             if not self._closing.is_set():
                 self._assign(consumer, places)
-        except (Superseded, KafkaException, QueueError) as error:
+        except (ProducerLost, KafkaException, QueueError) as error:
             self._lost = error
 
     def _assign(self, consumer: Any, places: list[TopicPartition]) -> None:

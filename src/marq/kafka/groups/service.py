@@ -20,8 +20,9 @@ from marq.kafka.access import Access
 from marq.kafka.groups.delivery import KafkaGroupDelivery
 from marq.kafka.groups.instance import KafkaInstance
 from marq.kafka.groups.manager import Manager
-from marq.kafka.groups.plan import Handler, Plan
+from marq.kafka.groups.plan import Handling
 from marq.kafka.groups.router import Router
+from marq.member import GroupHandler
 from marq.message import Sent
 from marq.receipt import Receipt
 
@@ -102,7 +103,7 @@ class Service:
                 self.delete(names)
 
     def consume(
-        self, names: GroupNames, member: str, handler: Handler, **more: Any
+        self, names: GroupNames, member: str, handler: GroupHandler, **more: Any
     ) -> KafkaInstance:
         """A new instance; with it, where the group says so, copying from the queue."""
         self._access.definition(names.queue)
@@ -112,7 +113,7 @@ class Service:
         def letter(delivery: KafkaGroupDelivery, reason: str) -> Outgoing | None:
             return self._letter(names, member, delivery, reason)
 
-        plan = Plan(handler, letter, self._access.now_ms, **more)
+        plan = Handling(handler, letter, self._access.now_ms, **more)
         instance = KafkaInstance(self._manager.cluster, names, member, plan)
         if table.config.kind == "elastic" and table.config.router == "members":
             self._router(names, table).serve(instance)

@@ -19,11 +19,11 @@ _PATIENCE_S = 15.0
 """How long an outcome may stay unknown: three times the transaction's own timeout."""
 
 
-class Superseded(Exception):
+class ProducerLost(Exception):
     """The producer is fenced, or an outcome stayed unknown: throw the producer away."""
 
 
-class Transactions:
+class AckTransactions:
     """One transactional producer; one transaction at a time, the caller sees to it."""
 
     def __init__(self, producer: Producer, group: Callable[[], Any]) -> None:
@@ -56,7 +56,7 @@ class Transactions:
         try:
             _call(lambda: self._producer.abort_transaction(_CALL_S))
         except _Abort as error:
-            raise Superseded(str(error)) from None
+            raise ProducerLost(str(error)) from None
 
     def _offsets(self, offsets: list[TopicPartition]) -> None:
         self._producer.send_offsets_to_transaction(offsets, self._group(), _CALL_S)
@@ -91,9 +91,9 @@ def _call(call: Callable[[], Any]) -> None:
             if reason.txn_requires_abort():
                 raise _Abort(reason.str()) from None
             if not reason.retriable() or reason.fatal() or time.monotonic() > until:
-                raise Superseded(reason.str()) from None
+                raise ProducerLost(reason.str()) from None
         except SystemError as error:  # raised by flush on a fenced producer
-            raise Superseded(str(error)) from None
+            raise ProducerLost(str(error)) from None
 
 
 def _refuse_if_denied(error: KafkaError) -> None:

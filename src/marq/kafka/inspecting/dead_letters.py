@@ -29,7 +29,7 @@ from marq.core.messages.stored import Outgoing, Stored
 from marq.errors import NotConnected, QueueError
 from marq.kafka.access import Access
 from marq.kafka.client import config
-from marq.kafka.client.seeker import Seeker
+from marq.kafka.client.seeker import Place, Seeker
 from marq.kafka.cluster.reader import hold_record
 from marq.kafka.inspecting.letter_homes import FindGroup, Homes
 from marq.message import Sent
@@ -38,7 +38,6 @@ from marq.receipt import Receipt
 LEASE_MS = 30_000
 """How long a letter is away whose redriver has died. Nothing is sent in the second half."""
 
-Place = tuple[str, int]
 Again = Callable[[Stored], Outgoing]
 
 

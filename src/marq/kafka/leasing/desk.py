@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from typing import Any, Protocol
 
-from marq.kafka.client.answers import Waiting
+from marq.kafka.client.answers import WaitingRoom
 from marq.kafka.client.clock import BrokerClock
 
 
@@ -14,7 +14,7 @@ class Writer(Protocol):
     """Who writes down what is to be written."""
 
     clock: BrokerClock
-    waiting: Waiting
+    waiting: WaitingRoom
 
     def wake(self) -> None:
         """There is something to write."""

@@ -10,7 +10,7 @@ from marq.errors import QueueError
 from marq.kafka.leasing.desk import Desk
 from marq.kafka.leasing.handout import Handout
 from marq.kafka.leasing.live import LiveClaim
-from marq.kafka.leasing.statements import Batch, Reply, Statement
+from marq.kafka.leasing.statements import LedgerBatch, Reply, Statement
 from marq.kafka.leasing.taken import Taken
 
 _HANDOUTS_A_RECORD = 2_000
@@ -50,7 +50,7 @@ class Ledger(Desk):
 
         One at a time: what is said of a handout must be written in the order it was said.
         """
-        batch = Batch()
+        batch = LedgerBatch()
         try:
             with self.lock:
                 for _ in range(min(len(self.dirty), _HANDOUTS_A_RECORD)):

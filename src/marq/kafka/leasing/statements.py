@@ -148,7 +148,7 @@ class Steps:
         ]
 
 
-class Batch:
+class LedgerBatch:
     """What is written next of a ledger: begun, held, begun again, in this order. A begun that came
     after the hold that settles it would take the message back into a lease."""
 

@@ -30,11 +30,11 @@ _FINAL = (
 )
 
 
-Report = Callable[[Taken | None], None]
+OutcomeReport = Callable[[Taken | None], None]
 """Called once the log took a record; None: it can never be written."""
 
 
-class Record:
+class MarkerRecord:
     """A record of the markers log, until its outcome is known."""
 
     __slots__ = (
@@ -52,10 +52,10 @@ class Record:
         self,
         partition: int,
         value: bytes,
-        report: Report,
+        report: OutcomeReport,
         *,
         again: bool = True,
-        part_of: Record | None = None,
+        part_of: MarkerRecord | None = None,
         too_large: Callable[[], None] | None = None,
     ) -> None:
         self.partition = partition
@@ -63,7 +63,7 @@ class Record:
         self.report = report
         self.again = again
         """Sent until its outcome is known."""
-        self.whole: Record = self if part_of is None else part_of.whole
+        self.whole: MarkerRecord = self if part_of is None else part_of.whole
         """The record that was to say all of it, before that was found to be too large."""
         self.too_large = too_large
         """Called in place of the report where the broker refuses it for its size."""
@@ -105,18 +105,18 @@ class MarkerProducer(LastingProducer):
         self._topic = topic
         self._clock = clock
         self._failed = failed
-        self._open: set[Record] = set()
+        self._open: set[MarkerRecord] = set()
         """Records whose outcome is not known yet."""
         self._reported = threading.Condition()
         self._poller.start()
 
-    def write(self, record: Record) -> None:
+    def write(self, record: MarkerRecord) -> None:
         """Append a record."""
         with self._reported:
             self._open.add(record)
         self._produce(record)
 
-    def _produce(self, record: Record) -> None:
+    def _produce(self, record: MarkerRecord) -> None:
         first_ms, is_first = record.first_ms, record.first_ms is None
         tried_ms = (self._clock.known_ms() or 0) if first_ms is None else first_ms
         record.first_ms = tried_ms
@@ -158,7 +158,7 @@ class MarkerProducer(LastingProducer):
         if error.code() in DENIED:
             self._failed(denied(f"WRITE on topic {self._topic!r}", error.str()))
 
-    def _over(self, record: Record) -> None:
+    def _over(self, record: MarkerRecord) -> None:
         with self._reported:
             self._open.discard(record)
             self._reported.notify_all()

@@ -14,7 +14,7 @@ from marq.core import names
 from marq.core.markers import codec
 from marq.core.markers.marker import Marker, Tick
 from marq.errors import NotConnected, QueueError
-from marq.kafka.client.answers import Answer, Waiting
+from marq.kafka.client.answers import Answer, WaitingRoom
 from marq.kafka.client.clock import BrokerClock
 from marq.kafka.client.config import PUMP_LEASE_MS
 from marq.kafka.leasing.desk import Desk
@@ -22,7 +22,7 @@ from marq.kafka.leasing.ledger import Beat, Ledger, reported
 from marq.kafka.leasing.live import LiveClaim
 from marq.kafka.leasing.statements import Reply, Statement, marker, settled
 from marq.kafka.leasing.taken import Taken
-from marq.kafka.marking.marker_producer import MarkerProducer, Record, Report
+from marq.kafka.marking.marker_producer import MarkerProducer, MarkerRecord, OutcomeReport
 
 CLOSE_S = 10.0
 """How long closing waits for the log."""
@@ -50,7 +50,7 @@ class Markers:
     ) -> None:
         self.clock = BrokerClock()
         self.worker = worker
-        self.waiting = Waiting()
+        self.waiting = WaitingRoom()
         self.failure: QueueError | None = None
         """Why nothing can be settled here any more."""
         self._failed = failed
@@ -75,9 +75,11 @@ class Markers:
         """Have the flusher look what is to be written."""
         self._dirty.set()
 
-    def write(self, partition: int, marker: Marker, report: Report, again: bool = True) -> None:
+    def write(
+        self, partition: int, marker: Marker, report: OutcomeReport, again: bool = True
+    ) -> None:
         """Write a marker; one whose outcome is unknown is sent again unchanged."""
-        self._producer.write(Record(partition, codec.encode(marker), report, again=again))
+        self._producer.write(MarkerRecord(partition, codec.encode(marker), report, again=again))
 
     # Claims.
 
@@ -130,7 +132,7 @@ class Markers:
                     raise
 
     def _say(
-        self, partition: int, statements: list[Statement], part_of: Record | None = None
+        self, partition: int, statements: list[Statement], part_of: MarkerRecord | None = None
     ) -> None:
         """Write these, in as many records as it takes."""
         try:
@@ -146,7 +148,7 @@ class Markers:
             error = QueueError("no broker takes a record of its size")
             self._say_in_parts(partition, statements, error, record)
 
-        record = Record(
+        record = MarkerRecord(
             partition,
             value,
             lambda taken: self._heard(statements, taken),
@@ -161,7 +163,7 @@ class Markers:
         partition: int,
         statements: list[Statement],
         error: Exception | None,
-        part_of: Record | None,
+        part_of: MarkerRecord | None,
     ) -> None:
         """Write them in two records, and so on; what cannot be written alone is told so."""
         if len(statements) == 1:

@@ -23,7 +23,7 @@ from marq.kafka.receiving.begin import Handouts, begin, deliveries, hold_until_d
 from marq.kafka.receiving.delivery import KafkaDelivery
 from marq.kafka.receiving.open_handout import OPEN, OpenHandout
 from marq.kafka.receiving.room import Room, not_plain
-from marq.kafka.receiving.tickets import GIVE_BACK_S, Chunk, Terms, Ticket, mask_of, wait_for
+from marq.kafka.receiving.tickets import GIVE_BACK_S, Terms, Ticket, TicketChunk, mask_of, wait_for
 from marq.message import Delivery
 from marq.receipt import Receipt
 
@@ -233,7 +233,7 @@ class KafkaInbox:
         if opened is None or not (rest := opened.close()):
             return
         live = opened.handout.claim
-        self.room.put_back(Chunk(live, rest, opened.messages))
+        self.room.put_back(TicketChunk(live, rest, opened.messages))
         self._taken -= len(rest)
         opened.handout.put_back(len(rest))
 

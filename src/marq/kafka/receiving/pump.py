@@ -26,7 +26,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from marq import threads
 from marq.core.markers import claimed
-from marq.core.markers.claimed import Runs
+from marq.core.markers.claimed import ClaimedRuns
 from marq.core.markers.marker import Claim, ClaimId, Source
 from marq.errors import NotConnected, QueueError
 from marq.kafka.client.config import PUMP_LEASE_MS
@@ -244,7 +244,7 @@ class Pump:
             self._uncommitted.add(live)
             self._markers.claim(live, self._answered.set)
 
-    def _live(self, partition: int, runs: Runs, messages: list[Any]) -> LiveClaim:
+    def _live(self, partition: int, runs: ClaimedRuns, messages: list[Any]) -> LiveClaim:
         assert self._reading is not None
         end = claimed.end(runs)
         claim = Claim(

@@ -12,7 +12,7 @@ from marq.core.messages import header
 from marq.core.messages.header import PLAIN, Meta
 from marq.kafka.client.record import have_headers, headers
 from marq.kafka.leasing.live import LiveClaim
-from marq.kafka.receiving.tickets import Chunk, Indexes, Ticket
+from marq.kafka.receiving.tickets import Indexes, Ticket, TicketChunk
 
 LATER, LATER_BYTES = 20_000, 20 * 1_048_576
 """So much waits here for its time at most; the rest waits in the log."""
@@ -26,7 +26,7 @@ class Room:
     """
 
     def __init__(self) -> None:
-        self.chunks: deque[Chunk] = deque()
+        self.chunks: deque[TicketChunk] = deque()
         self.tickets: list[Ticket] = []
         self.suspects: list[Ticket] = []
         self.later: list[Ticket] = []
@@ -48,10 +48,10 @@ class Room:
         every = range(len(live.messages))
         plain = [i for i in every if i not in metas] if metas else every
         if plain:
-            self.chunks.append(Chunk(live, plain, live.messages))
+            self.chunks.append(TicketChunk(live, plain, live.messages))
             self._came += len(plain)
 
-    def take(self, limit: int) -> tuple[Chunk, Indexes]:
+    def take(self, limit: int) -> tuple[TicketChunk, Indexes]:
         """The next plain messages, all of one claim."""
         chunk = self.chunks[0]
         indexes = chunk.take(limit)
@@ -60,7 +60,7 @@ class Room:
             self.chunks.popleft()
         return chunk, indexes
 
-    def put_back(self, chunk: Chunk) -> None:
+    def put_back(self, chunk: TicketChunk) -> None:
         self.chunks.appendleft(chunk)
         self._went -= len(chunk.indexes)
 

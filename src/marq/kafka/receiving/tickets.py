@@ -17,7 +17,7 @@ GIVE_BACK_S = 30.0
 Indexes = range | list[int]
 
 
-class Chunk:
+class TicketChunk:
     """Plain messages of one claim, from `next` on."""
 
     __slots__ = ("indexes", "live", "messages", "next")

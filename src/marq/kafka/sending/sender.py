@@ -12,7 +12,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaExceptio
 from marq.core.messages import header
 from marq.core.messages.stored import ANY_PARTITION, Outgoing
 from marq.errors import ConfigError, NotConnected, PayloadError, QueueError
-from marq.kafka.client.answers import Waiting
+from marq.kafka.client.answers import WaitingRoom
 from marq.kafka.client.lasting import LastingProducer
 from marq.kafka.client.refusals import denied
 from marq.message import Sent, moment
@@ -22,7 +22,7 @@ _CLOSE_S = 10.0
 _SLICE_S = 0.02
 
 
-class Outcomes(Waiting):
+class Outcomes(WaitingRoom):
     """What became of what was sent: whoever sent it asks, else whoever flushes is told."""
 
     def __init__(self) -> None:

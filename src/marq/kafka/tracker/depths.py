@@ -12,6 +12,7 @@ from marq.core.markers.runs import Runs
 from marq.core.messages.stored import Stored
 from marq.kafka.client.record import stored
 from marq.kafka.client.seeker import Place, Seeker
+from marq.kafka.cluster.reader import Span
 
 
 class Known(NamedTuple):
@@ -28,8 +29,7 @@ class Waiting(NamedTuple):
     due_ms: int
 
 
-Span = tuple[int, int]
-Found = list[Waiting] | Exception
+FoundWaiting = list[Waiting] | Exception
 """What waits there, or why that cannot be said."""
 
 
@@ -40,7 +40,7 @@ class Depths:
         self._seeker = seeker
         self._ids: dict[str, bytes] = {}
         self._known: dict[Place, Known] = {}
-        self._seen: dict[tuple[Place, Span], Found] = {}
+        self._seen: dict[tuple[Place, Span], FoundWaiting] = {}
 
     def know(self, ids: Mapping[str, bytes]) -> None:
         """Which topics these are: what was found in others of their names is forgotten."""
@@ -67,7 +67,7 @@ class Depths:
         self._known[place] = known
         return Runs(known.records.within(start, end))
 
-    def messages(self, spans: dict[Place, Span]) -> dict[Place, Found]:
+    def messages(self, spans: dict[Place, Span]) -> dict[Place, FoundWaiting]:
         """The messages of these spans; only those not asked for last time are read."""
         seen = {key: self._seen[key] for key in spans.items() if key in self._seen}
         wanted = {place: span for place, span in spans.items() if (place, span) not in seen}
@@ -80,7 +80,7 @@ class Depths:
         return {place: each for (place, _), each in (seen | found).items()}
 
 
-def taken(found: Mapping[Place, Found], place: Place) -> list[Waiting]:
+def taken(found: Mapping[Place, FoundWaiting], place: Place) -> list[Waiting]:
     """What was found there; raises what kept it from being understood."""
     here = found.get(place, [])
     if isinstance(here, Exception):
@@ -88,7 +88,7 @@ def taken(found: Mapping[Place, Found], place: Place) -> list[Waiting]:
     return here
 
 
-def _found(messages: list[Any]) -> Found:
+def _found(messages: list[Any]) -> FoundWaiting:
     try:
         return [_waiting(stored(message)) for message in messages]
     except Exception as error:  # an odd record is no reason to count no other queue

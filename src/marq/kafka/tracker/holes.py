@@ -18,7 +18,7 @@ from marq.kafka.tracker.queue_counts import Topic
 STRETCH = 10_000
 """So many offsets of a partition are read at a time, at most."""
 
-Source = tuple[bytes, int]
+SourceId = tuple[bytes, int]
 """Topic id and partition."""
 
 
@@ -27,8 +27,8 @@ class Holes:
 
     def __init__(self, seeker: Seeker) -> None:
         self._seeker = seeker
-        self._empty: dict[Source, Runs] = {}
-        self._found: dict[Source, int] = {}
+        self._empty: dict[SourceId, Runs] = {}
+        self._found: dict[SourceId, int] = {}
         """Where a message lies that nobody has claimed: the log is needed from there."""
 
     def settled(self, topic: Topic, partition: int) -> int:
@@ -42,7 +42,7 @@ class Holes:
     def look(self, topics: Iterable[Topic]) -> None:
         """Read on in the first hole of every partition."""
         stretches: dict[Place, _Stretch] = {}
-        known: dict[Source, Runs] = {}
+        known: dict[SourceId, Runs] = {}
         for topic in topics:
             for number, count in enumerate(topic.counts):
                 if count is None:
@@ -79,7 +79,7 @@ class Holes:
 class _Stretch(NamedTuple):
     """Offsets to be read: a hole, and others near to it."""
 
-    source: Source
+    source: SourceId
     known: SourceCount
     start: int
     end: int

@@ -13,9 +13,10 @@ from marq.core.catalog.definitions import Catalog, QueueDefinition
 from marq.core.fold.counting import SourceCount
 from marq.errors import QueueError
 from marq.kafka.client.seeker import Place
+from marq.kafka.cluster.reader import Span
 from marq.kafka.cluster.troubles import Troubles
 from marq.kafka.tracker.act.report import Report
-from marq.kafka.tracker.depths import Depths, Span, taken
+from marq.kafka.tracker.depths import Depths, taken
 from marq.message import Stats
 
 EXACT = 20

@@ -10,10 +10,8 @@ from marq.core.fold.counting import SourceCount
 from marq.errors import QueueError
 from marq.kafka.cluster.admin import Admin
 from marq.kafka.cluster.troubles import Troubles
+from marq.kafka.tracker.holes import SourceId
 from marq.kafka.tracker.queue_counts import Topic
-
-Source = tuple[bytes, int]
-"""Topic id and partition."""
 
 
 class QueueTopics:
@@ -27,7 +25,7 @@ class QueueTopics:
         another version; a topic that others made again has not."""
 
     def look(
-        self, catalog: Catalog, sources: Mapping[Source, SourceCount], anew: bool
+        self, catalog: Catalog, sources: Mapping[SourceId, SourceCount], anew: bool
     ) -> dict[str, Topic]:
         """Those of the catalog that are there; `anew` asks for every id, whatever is known."""
         wanted: dict[str, int] = {}

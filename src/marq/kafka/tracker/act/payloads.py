@@ -8,7 +8,7 @@ from marq.core.fold.overdue import Due, Event
 from marq.core.messages.stored import Stored
 from marq.errors import ConfigError, NotConnected, QueueError
 from marq.kafka.client.record import stored
-from marq.kafka.client.seeker import Place, Span
+from marq.kafka.client.seeker import Place, Stretch
 from marq.kafka.tracker.act.tools import Tools
 
 GAP = 5_000
@@ -17,7 +17,7 @@ TRANSACTION = 1_000
 TRANSACTION_BYTES = 8_000_000
 
 Address = tuple[str, int, int]
-Found = list[tuple[Event, Stored | None]]
+FoundMessages = list[tuple[Event, Stored | None]]
 """Events with their messages; None: the message is gone."""
 
 
@@ -34,7 +34,7 @@ class Payloads:
         self.unread: list[Event] = []
         """Events whose messages cannot be read now."""
 
-    def read(self, events: list[Event]) -> Iterator[Found]:
+    def read(self, events: list[Event]) -> Iterator[FoundMessages]:
         """All events, in order as far as the size of their messages lets them stay so."""
         for at in range(0, len(events), TRANSACTION):
             left = events[at : at + TRANSACTION]
@@ -51,7 +51,7 @@ class Payloads:
             return (*self._hold_log, event.ref.offset)
         return (event.source.queue, event.source.partition, event.offset)
 
-    def _portions(self, wanted: dict[Address, Event]) -> Iterator[Found]:
+    def _portions(self, wanted: dict[Address, Event]) -> Iterator[FoundMessages]:
         found: dict[Address, Stored | None] = {}
         size = 0
         seen: set[Address] = set()
@@ -87,7 +87,9 @@ class Payloads:
             if (about := topics[address[0]]) and _is_of(event, about[0]) and address[1] < about[1]
         ]
 
-    def _checked(self, wanted: dict[Address, Event], found: dict[Address, Stored | None]) -> Found:
+    def _checked(
+        self, wanted: dict[Address, Event], found: dict[Address, Stored | None]
+    ) -> FoundMessages:
         """With the topic's id compared *after* the read: ids are never used twice, so what was
         read before came from this topic or not at all."""
         topics = {topic: self._tools.topic(topic) for topic in {topic for topic, _, _ in found}}
@@ -125,9 +127,9 @@ def _is_of(event: Event, topic_id: bytes | None) -> bool:
     return isinstance(event, Due) or event.source.topic_id == topic_id
 
 
-def _rounds(wanted: list[Address]) -> Iterator[list[Span]]:
+def _rounds(wanted: list[Address]) -> Iterator[list[Stretch]]:
     """Spans that hold what is wanted; those of a round lie in different partitions."""
-    by_place: dict[tuple[str, int], list[Span]] = {}
+    by_place: dict[tuple[str, int], list[Stretch]] = {}
     for topic, number, offset in sorted(wanted):
         spans = by_place.setdefault((topic, number), [])
         if spans and offset - spans[-1][3] < GAP:

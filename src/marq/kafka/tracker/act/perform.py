@@ -29,7 +29,7 @@ from marq.core.markers import codec
 from marq.core.markers.marker import Marker, Restate
 from marq.core.messages.stored import Outgoing
 from marq.errors import NotConnected, UnknownMarkerVersion
-from marq.kafka.client.transactions import Away, Superseded, Transactions, Unsure
+from marq.kafka.client.transactions import Away, ProducerFenced, Transactions, Unsure
 from marq.kafka.cluster.reader import hold_record
 from marq.kafka.tracker.act import report
 from marq.kafka.tracker.act.deciding import Decided, Deciding
@@ -49,7 +49,7 @@ SOON_MS, LATER_MS = 1_000, 60_000
 """How long is put off what cannot be looked at now, and what no broker takes."""
 PATIENCE_S = 30.0
 """How long an event that ends an act is looked for."""
-_NO_EVENT_S = (Superseded, NotConnected, UnknownMarkerVersion)
+_NO_EVENT_S = (ProducerFenced, NotConnected, UnknownMarkerVersion)
 """Errors that are no single event's: another tracker, no broker, a log for a newer marq."""
 
 
@@ -96,7 +96,7 @@ class Act:
         for left in reversed(range(TRIES)):
             try:
                 return self._once(events)
-            except (Superseded, Unsure, NotConnected):
+            except (ProducerFenced, Unsure, NotConnected):
                 if not left:
                     raise
 

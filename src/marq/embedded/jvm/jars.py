@@ -16,7 +16,8 @@ from typing import Literal
 import filelock
 import msgspec
 
-from marq.embedded import ivy, java, progress
+from marq.embedded import progress
+from marq.embedded.jvm import ivy, java
 from marq.errors import RuntimeFailed
 
 JarSet = Literal["kafka", "spark"]

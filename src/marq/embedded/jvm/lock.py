@@ -1,4 +1,4 @@
-"""Maintenance: `python -m marq.embedded.lock` writes jars.lock again from what Ivy resolves.
+"""Maintenance: `python -m marq.embedded.jvm.lock` writes jars.lock again from what Ivy resolves.
 
 Change a revision in ROOTS, run it, read the diff.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from marq.embedded import ivy, jars, java
+from marq.embedded.jvm import ivy, jars, java
 
 ROOTS: dict[jars.JarSet, tuple[ivy.Root, ...]] = {
     "kafka": (
