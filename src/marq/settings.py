@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -119,6 +119,15 @@ class Settings(BaseSettings):
         default={}, description="more settings for librdkafka"
     )
 
+    @field_validator("url", "kafka")
+    @classmethod
+    def _can_be_told_to_librdkafka(cls, value: Any) -> Any:
+        # A variable whose bytes are no UTF-8, for example: the binding crashes on some of these.
+        texts = [value] if isinstance(value, str) else [*value, *map(str, value.values())]
+        if any(_has_no_utf8(text) for text in texts):
+            raise ValueError("must be text that has UTF-8")
+        return value
+
     def shown(self, name: str) -> Any:
         """The setting's value without what is secret in it: all that may be printed."""
         value = getattr(self, name)
@@ -141,6 +150,14 @@ class Settings(BaseSettings):
         assert isinstance(init_settings, InitSettingsSource)
         given = init_settings.init_kwargs
         return _Arguments(settings_cls, given), _File(settings_cls), _Environment(settings_cls)
+
+
+def _has_no_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def without_credentials(url: str) -> str:

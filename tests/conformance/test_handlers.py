@@ -603,7 +603,18 @@ class Untold(Exception):
         raise self._instead
 
 
-NO_WORDS = (Untold(KeyError("injected")), Untold(SystemExit("injected")))
+class Unnamed(type):
+    """Of errors that do not even say what they are."""
+
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        raise KeyError("injected")
+
+
+class Nameless(Exception, metaclass=Unnamed): ...
+
+
+NO_WORDS = (Untold(KeyError("injected")), Untold(SystemExit("injected")), Nameless())
 
 
 @pytest.mark.parametrize("error", [*NO_WORDS, ValueError("\ud800"), SystemExit("\ud800")])

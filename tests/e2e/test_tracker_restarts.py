@@ -77,7 +77,7 @@ def test_a_query_that_failed_of_something_else_goes_on_with_its_checkpoint(
 def test_a_tracker_that_was_away_for_longer_than_all_leases_brings_back_what_is_open_once(
     tracker: TrackerProcess, scene: Scene
 ) -> None:
-    queue, slow = scene.queue(lease="2s"), scene.queue(lease="2s")
+    queue, slow = scene.queue(lease="2s"), scene.queue(lease="8s")
     sent, kept = scene.send(queue, 60), scene.send(slow, 4)
     keeper = scene.crew.start(slow.name, work_s=30.0)
     keeper.wait_until(lambda: keeper.ids("begun") == kept)

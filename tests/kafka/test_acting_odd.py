@@ -43,6 +43,7 @@ from marq.kafka.tracker.act.report import Report
 from marq.kafka.tracker.act.tools import Tools
 from tests.e2e.kafka_fixtures import NewQueue, new_name
 from tests.e2e.kafka_process import eventually
+from tests.kafka.lifetimes import take
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
 
@@ -67,7 +68,7 @@ class Scene:
         producer = self.backend.markers
         for marker in (*markers, Tick()):
             producer.write(self.place[1], marker, heard.append)
-        assert eventually(lambda: len(heard) == len(markers) + 1, 10)
+        assert eventually(lambda: len(heard) == len(markers) + 1)
 
     def claim(self, count: int, source: Source | None = None, start: int = 0) -> None:
         """A claim of so many messages by somebody who is gone at once."""
@@ -234,7 +235,7 @@ def test_what_lies_behind_records_that_someone_deleted_comes_back(scene: Scene) 
     assert report.fates == {"copied": 2, "buried": 4}
     assert {"the payload is gone" in letter.reason for letter in scene.letters()} == {True}
     scene.queue.resume()
-    got = scene.queue.receive(2, "10s")
+    got = take(scene.queue, 2)
     assert {each.payload for each in got} == {b"4", b"5"}
 
 

@@ -196,7 +196,7 @@ def test_what_is_not_acked_in_time_comes_again(
     broker: marq.Broker, new_queue: NewQueue, consume: Consume
 ) -> None:
     queue = new_queue()
-    group = new_group(broker, queue, ack_wait="300ms")
+    group = new_group(broker, queue, ack_wait="2s")
     queue.send("x", key="k")
     seen = Seen(lambda each: each.ack() if each.attempt == 2 else None)
 

@@ -262,7 +262,7 @@ def test_connecting_and_closing_again_and_again_leaves_nothing(
         gc.collect()
         return all(now < then + CYCLES for now, then in zip(open_now(), before, strict=True))
 
-    assert eventually(is_as_before, 20), (before, open_now(), threading.enumerate())
+    assert eventually(is_as_before), (before, open_now(), threading.enumerate())
 
 
 def open_now() -> tuple[int, int]:

@@ -38,7 +38,7 @@ def consume_all(group: marq.Group, number: int) -> list[Any]:
     seen = Seen()
     with group.consume("m", seen):
         seen.wait(number)
-        assert eventually(lambda: sum(group.info().waiting) == 0, 30)
+        assert eventually(lambda: sum(group.info().waiting) == 0)
     group.close()
     return seen.payloads
 
@@ -55,7 +55,7 @@ def test_a_group_is_recorded_until_nothing_of_it_is_left(
     group.delete()
 
     assert not backend.catalog().knows_group(*names.place)
-    assert eventually(lambda: not left(backend, names), 20)
+    assert eventually(lambda: not left(backend, names))
     assert names.place not in broker.groups()
 
 
@@ -69,7 +69,7 @@ def test_a_deleted_queue_takes_its_groups_along(
 
     broker.delete_queue(queue.name)
 
-    assert eventually(lambda: not left(backend, names), 20)
+    assert eventually(lambda: not left(backend, names))
     assert copied(backend, names) < 0
     assert not backend.catalog().knows_group(*names.place)
 
@@ -141,7 +141,7 @@ def test_the_tracker_removes_what_is_left_of_a_deleted_queue_s_groups(
     monkeypatch.setattr(keeping, "LEFT_S", 0.0)
     keep(tracker, names, monkeypatch)
 
-    assert eventually(lambda: not left(backend, names), 20)
+    assert eventually(lambda: not left(backend, names))
     assert not backend.catalog().knows_group(*names.place)
 
 
@@ -183,7 +183,7 @@ def test_the_tracker_records_groups_of_earlier_releases_and_forgets_those_they_d
     assert group.config.max_members == 2
 
     backend.admin.delete(names.control, names.leases, names.base)
-    assert eventually(lambda: not left(backend, names), 20)
+    assert eventually(lambda: not left(backend, names))
     keep(tracker, names, monkeypatch)
     assert not backend.catalog().knows_group(*names.place)
 

@@ -55,7 +55,7 @@ def acked(queue: marq.Queue[Any], number: int) -> None:
         found.extend(queue.receive(number - len(found), "1s"))
         return len(found) == number
 
-    assert eventually(enough, 20)
+    assert eventually(enough)
     for delivery in found:
         delivery.ack()
     queue.flush()
@@ -65,10 +65,10 @@ def create_again(admin: Admin, queue: str) -> None:
     """Behind marq's back."""
     before = admin.topic_id(queue)
     admin.delete(queue)
-    assert eventually(lambda: admin.topic_id(queue) is None, 20)
+    assert eventually(lambda: admin.topic_id(queue) is None)
     admin.create([(queue, 1, topics.LOGGED)], 1)
     admin.wait_until_led(queue)
-    assert eventually(lambda: admin.topic_id(queue) not in (None, before), 20)
+    assert eventually(lambda: admin.topic_id(queue) not in (None, before))
 
 
 def test_what_has_ended_is_trimmed(
@@ -216,7 +216,7 @@ def test_a_queue_whose_topic_is_gone_keeps_no_other_from_being_counted_and_trimm
         house.keep()
         return house.keeping.troubles.number > 0
 
-    assert eventually(noticed, 20)
+    assert eventually(noticed)
 
     assert house.admin.starts(queue.name, 1) == [NUMBER - 2]
     assert house.keeping._stats[queue.name][1].ready == 2
@@ -235,7 +235,7 @@ def test_offsets_are_not_set_while_someone_receives(
         assert not house.admin.commit_idle(group, queue.name, [3])
         assert house.admin.committed(group, queue.name, 1) == [NUMBER]
 
-    assert eventually(lambda: house.admin.commit_idle(group, queue.name, [3]), 20)
+    assert eventually(lambda: house.admin.commit_idle(group, queue.name, [3]))
     assert house.admin.committed(group, queue.name, 1) == [3]
 
 

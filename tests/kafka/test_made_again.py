@@ -11,6 +11,7 @@ from marq.core.catalog.definitions import QueueDefinition
 from marq.errors import ConfigError
 from marq.kafka.backend import Kafka
 from tests.e2e.kafka_fixtures import Connect, NewQueue
+from tests.kafka.lifetimes import take
 from tests.kafka.trimming_world import create_again
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
@@ -93,7 +94,7 @@ def test_one_that_another_process_makes_while_it_is_being_deleted_keeps_its_mess
     monkeypatch.setattr(backend, "close_pump", leave)
     broker.delete_queue(name)
 
-    assert len(other.queue(name).receive(9, "10s")) == 3
+    assert len(take(other.queue(name), 3)) == 3
 
 
 def meanwhile(

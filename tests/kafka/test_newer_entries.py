@@ -113,7 +113,7 @@ def test_receivers_and_workers_of_it_end_with_that_sentence(
         except ConfigError as error:
             return ADVICE in str(error)
 
-    assert eventually(is_told, 20)
+    assert eventually(is_told)
 
 
 def test_the_command_line_says_so_and_shows_the_others(

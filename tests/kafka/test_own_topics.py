@@ -44,7 +44,7 @@ def admin(servers: str, monkeypatch: pytest.MonkeyPatch) -> Admin:
 
 def without(admin: Admin, *missing: str) -> None:
     admin.delete(*missing)
-    assert eventually(lambda: not set(missing) & set(admin.topics()), 20)
+    assert eventually(lambda: not set(missing) & set(admin.topics()))
 
 
 def partitions(admin: Admin) -> dict[str, int]:

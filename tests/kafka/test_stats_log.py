@@ -53,14 +53,14 @@ def test_a_tracker_that_starts_removes_what_belongs_to_no_queue(
     some = {deleted: SOME, there: SOME, uncounted: SOME}
     by_a_tracker(kafka, some, 1, some)
     write(kafka, (f"{deleted}/audit".encode(), b'{"more":1}'))
-    assert eventually(lambda: f"{deleted}/audit" in reader.keys(), 10)  # noqa: SIM118
+    assert eventually(lambda: f"{deleted}/audit" in reader.keys())  # noqa: SIM118
 
     by_a_tracker(kafka, {there: SOME}, 2, {there, uncounted})
 
     def told() -> set[str]:
         return set(reader.keys()) & {deleted, f"{deleted}/audit", there, uncounted}
 
-    assert eventually(lambda: told() == {there, uncounted}, 10)
+    assert eventually(lambda: told() == {there, uncounted})
 
 
 def test_records_of_another_release_are_read_and_those_that_are_none_ignored(
@@ -92,7 +92,7 @@ def test_what_a_tracker_does_not_know_is_refused(
         reader.require(FEATURES[0])
 
     by_a_tracker(kafka, {}, 13, reader.keys())
-    assert eventually(lambda: reader.read("") is None and reader.alive_ms == 13, 10)
+    assert eventually(lambda: reader.read("") is None and reader.alive_ms == 13)
     reader.require(FEATURES[0])
 
 
@@ -112,12 +112,12 @@ def test_what_a_replaced_tracker_wrote_last_does_not_stay(
     newest.write({queue: SOME}, 2, queues)
     assert newest.flush(10)
     by_a_tracker(kafka, {queue: old}, 1, queues)
-    assert eventually(lambda: reader.read(queue) == old, 10)
+    assert eventually(lambda: reader.read(queue) == old)
 
     now[0] += AGAIN_S
     newest.write({queue: SOME}, 3, queues)
 
-    assert eventually(lambda: reader.read(queue) == SOME, 10)
+    assert eventually(lambda: reader.read(queue) == SOME)
 
 
 def test_a_queue_that_was_made_again_inherits_no_counts(
@@ -126,7 +126,7 @@ def test_a_queue_that_was_made_again_inherits_no_counts(
     queue = new_name()
     by_a_tracker(kafka, {queue: SOME}, 1, {*reader.keys(), queue})  # version 1 made it
 
-    assert eventually(lambda: reader.read(queue, made=1) == SOME, 10)
+    assert eventually(lambda: reader.read(queue, made=1) == SOME)
     assert reader.read(queue, made=3) is None
 
 

@@ -41,6 +41,6 @@ def test_a_thread_that_dies_ends_the_tracker(
 
     broken.start()
 
-    assert eventually(lambda: broken.failure is not None, 20)
+    assert eventually(lambda: broken.failure is not None)
     with pytest.raises(TrackerFailed, match=named):
         tracker._refuse_to_go_without()

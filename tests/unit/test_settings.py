@@ -169,6 +169,8 @@ def test_a_kafka_setting_that_librdkafka_refuses_is_a_sentence(
         ({"connect_timeout": "soon"}, "'connect_timeout' is wrong: must be a duration like"),
         ({"connect_timeout": -1}, "'connect_timeout' is wrong: must be between 0"),
         ({"kafka": "x"}, "'kafka' is wrong"),
+        ({"kafka": {"client.id": "\ud800"}}, "'kafka' is wrong: must be text that has UTF-8"),
+        ({"kafka": {"\ud800": "x"}}, "'kafka' is wrong: must be text that has UTF-8"),
     ],
 )
 def test_a_wrong_argument_is_refused(given: dict[str, Any], advice: str) -> None:
@@ -231,3 +233,8 @@ def test_settings_do_not_change_once_they_are_loaded() -> None:
 
     with pytest.raises(ValueError, match="frozen"):
         setattr(loaded, "url", "memory://")  # noqa: B010 - a type checker refuses it already
+
+
+def test_a_url_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigError, match="'url' is wrong: must be text that has UTF-8"):
+        marq.connect("kafka://\udcff\udcfe")

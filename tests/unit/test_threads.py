@@ -13,11 +13,6 @@ import marq
 from marq import threads
 
 SOURCE = Path(marq.__file__).parent
-NOT_YET = {
-    "kafka/tracker/housekeeping.py",
-    "kafka/tracker/ticks.py",
-}
-"""Threads of these are still their own; the set only ever gets smaller."""
 
 
 def test_a_thread_that_dies_says_so_and_tells_its_owner(caplog: pytest.LogCaptureFixture) -> None:
@@ -50,4 +45,4 @@ def test_threads_are_started_in_one_place() -> None:
         if re.search(r"\b(Thread|Timer|start_new_thread)\(", path.read_text())
     }
 
-    assert found - NOT_YET == {"threads.py"}
+    assert found == {"threads.py"}

@@ -100,10 +100,11 @@ def _let_go(delivery: Delivery[Any], error: Exception) -> None:
 
 def _told(error: BaseException) -> str:
     """The error in words; its own text is a stranger's code."""
-    try:
+    with contextlib.suppress(BaseException):
         return f"{type(error).__name__}: {error}"
-    except BaseException:
+    with contextlib.suppress(BaseException):
         return type(error).__name__
+    return "an error without a name"
 
 
 def _decodes(delivery: Delivery[Any], handler: Handler) -> bool:
