@@ -1,4 +1,4 @@
-"""What the demo's workers have handled: each writes lines to one file, the demo reads them."""
+"""What the demo's workers have begun and handled: lines of two files, which the demo reads."""
 
 from __future__ import annotations
 
@@ -9,45 +9,52 @@ from pathlib import Path
 
 import marq
 
-FILE = Path("handled")
+BEGUN = Path("begun")
+"""Long orders whose handler runs, and of which the log knows that."""
+HANDLED = Path("handled")
+ANSWERS = Path("answers")
+"""Long orders wait for this file."""
 POISON = b"poison"
+LONG = b"long-"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One order that a handler was done with."""
+    """One order that a handler had."""
 
     order: str
     attempt: int
     copies: int
     """How often it had come back before, begun or only fetched ahead."""
     at: float
+    pid: int
 
     def __str__(self) -> str:
-        return f"{self.order} {self.attempt} {self.copies} {self.at}\n"
+        return f"{self.order} {self.attempt} {self.copies} {self.at} {self.pid}\n"
 
     @classmethod
     def read(cls, text: str) -> Line:
-        order, attempt, copies, at = text.split()
-        return cls(order, int(attempt), int(copies), float(at))
+        order, attempt, copies, at, pid = text.split()
+        return cls(order, int(attempt), int(copies), float(at), int(pid))
 
 
 class Notebook:
-    """A worker's end of the file."""
+    """A worker's end of a file."""
 
-    def __init__(self) -> None:
-        self._file = os.open(FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    def __init__(self, file: Path) -> None:
+        self._file = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def note(self, delivery: marq.Delivery[bytes]) -> None:
         """One write a line: lines of several processes do not mix."""
         copies = delivery._stored.meta().copies
-        line = Line(delivery.payload.decode(), delivery.attempt, copies, time.time())
+        order = delivery.payload.decode()
+        line = Line(order, delivery.attempt, copies, time.time(), os.getpid())
         os.write(self._file, str(line).encode())
 
 
 @dataclass(slots=True)
-class Handled:
-    """All lines so far."""
+class Lines:
+    """All lines of a file so far."""
 
     file: Path
     lines: list[Line] = field(default_factory=list)

@@ -47,11 +47,12 @@ class Workers:
             if not self._working.acquire(timeout=PATIENCE_S):
                 raise stuck("the workers work")
 
-    def kill_one(self) -> int:
-        """End one as the kernel would for want of memory; its pid."""
-        victim = psutil.Process(self._process.pid).children()[0]
+    def kill(self, pid: int) -> None:
+        """End one as the kernel would for want of memory."""
+        [victim] = [
+            each for each in psutil.Process(self._process.pid).children() if each.pid == pid
+        ]
         victim.send_signal(signal.SIGKILL)
-        return int(victim.pid)
 
     def close(self) -> None:
         """SIGTERM: handlers finish, what is fetched ahead is given back."""
