@@ -13,6 +13,7 @@ from marq.cli import (
     dead_letters,
     demo,
     groups,
+    logs,
     messages,
     queues,
     runtime,
@@ -56,6 +57,7 @@ def _options(
     ] = False,
 ) -> None:
     """A complete message queue on Apache Kafka."""
+    logs.hush()
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -22,6 +22,11 @@ class Formatter(logging.Formatter):
         return plain.lines(super().formatException(error))
 
 
+def hush() -> None:
+    """Let no connection that fails be told of beside the error of the command that needs it."""
+    logging.getLogger("marq.kafka.client").addHandler(logging.NullHandler())
+
+
 def show() -> None:
     """Log to standard error, unless the program has set logging up itself."""
     root = logging.getLogger()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from marq.kafka.client import doors
+from confluent_kafka import KafkaError
+
+from marq.kafka.client import doors, telling
 
 Config = dict[str, Any]
 
@@ -14,8 +16,8 @@ PUMP_LEASE_MS = SESSION_TIMEOUT_MS + 5_000
 
 _COMMON: Config = {
     "client.id": "marq",
-    # A broker that is away is no news by the second; errors reach us by the calls that fail.
-    "log_level": 0,
+    # Warnings and worse: `telling` has them logged.
+    "log_level": 4,
     "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 1_000,
     "socket.keepalive.enable": True,
@@ -28,7 +30,12 @@ _MAKES_NO_TOPICS: Config = {"allow.auto.create.topics": False}
 
 def common(servers: str, extra: Config) -> Config:
     """What all clients share; the user's own settings win."""
-    heard = doors.of(servers).heard
+    door = doors.of(servers)
+
+    def heard(error: KafkaError) -> None:
+        if not door.heard(error):
+            telling.error(error, servers)
+
     return {**_COMMON, "bootstrap.servers": servers, "error_cb": heard, **extra, **_MAKES_NO_TOPICS}
 
 

@@ -99,15 +99,15 @@ class Door:
         self._down = self._away = False
         self._quiet_until: dict[str, float] = {}
 
-    def heard(self, error: KafkaError) -> None:
-        """The error callback of every client."""
+    def heard(self, error: KafkaError) -> bool:
+        """An error that a client was told; whether it says why clients are not let in."""
         code, text = error.code(), error.str()
         found = reason(code, text)
         with self._lock:
             self._down = self._down or code == KafkaError._ALL_BROKERS_DOWN
             self._away = self._away or code in (KafkaError._TRANSPORT, KafkaError._RESOLVE)
             if found is None:
-                return
+                return False
             now = self._clock()
             self._said = found, now
             is_news = now >= self._quiet_until.get(found, now)
@@ -115,6 +115,7 @@ class Door:
                 self._quiet_until[found] = now + _LOG_EVERY_S
         if is_news:
             log.warning("not let in", extra={"reason": found, "error": text})
+        return True
 
     def shut(self) -> str | None:
         """Why clients were not let in just now; None: nothing was said to that."""

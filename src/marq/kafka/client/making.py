@@ -12,6 +12,7 @@ from confluent_kafka import KafkaException, admin
 from marq import forks
 from marq.core import names
 from marq.kafka.client.config import Config
+from marq.kafka.client.telling import LINES
 
 
 class Consumer(confluent_kafka.Consumer):
@@ -20,7 +21,7 @@ class Consumer(confluent_kafka.Consumer):
     __slots__ = ("__weakref__",)
 
     def __init__(self, settings: Config) -> None:
-        super().__init__(settings)
+        super().__init__(settings, logger=LINES)
         forks.keep(self)
 
 
@@ -30,15 +31,15 @@ class Producer(confluent_kafka.Producer):
     __slots__ = ("__weakref__",)
 
     def __init__(self, settings: Config) -> None:
-        super().__init__(settings)
+        super().__init__(settings, logger=LINES)
         forks.keep(self)
 
 
 class AdminClient(admin.AdminClient):
-    """librdkafka's admin client."""
+    """librdkafka's admin client. Nobody polls it for what it has to say: its calls fail."""
 
     def __init__(self, settings: Config) -> None:
-        super().__init__(settings)
+        super().__init__({**settings, "log_level": 0})
         forks.keep(self)
 
 

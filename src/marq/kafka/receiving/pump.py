@@ -308,5 +308,5 @@ class Pump:
         if self._reading is not None:
             self._reading.refuse_if_denied(refused)
         if refused.code() not in _STALE:
-            log.info("commit", extra={"queue": self.queue, "error": refused.str()})
+            log.info("offsets not committed", extra={"queue": self.queue, "error": refused.str()})
         time.sleep(0.01)

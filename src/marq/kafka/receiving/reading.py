@@ -59,7 +59,9 @@ class Reading:
         try:
             found = self.consumer.committed(partitions, timeout=_COMMITTED_S)
         except KafkaException as error:
-            log.info("no offsets yet", extra={"queue": self._queue, "error": str(error)})
+            log.info(
+                "committed offsets not read", extra={"queue": self._queue, "error": str(error)}
+            )
             return partitions
         return partitions if any(place.error for place in found) else found
 
@@ -94,7 +96,7 @@ class Reading:
             self._refuse_another_topic()
             self._go_on(message.partition())
         else:
-            log.info("consumer", extra={"queue": self._queue, "error": error.str()})
+            log.info("messages not fetched", extra={"queue": self._queue, "error": error.str()})
 
     def _refuse_another_topic(self) -> None:
         """A queue created again is another source: claims under the old one's id would open
