@@ -7,7 +7,7 @@ PACKAGES := $(VENV)/.packages
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test jars test-parts test-e2e test-tracked lint bench lock clean check soak cluster
+.PHONY: help demo docs test jars test-parts test-e2e test-tracked lint bench lock clean check soak cluster
 
 help:
 	@echo "make demo   set up and show marq live (in memory, then a real Kafka broker)"
@@ -16,6 +16,7 @@ help:
 	@echo "make soak   a hostile producer (HOSTILE=25 times the sample), outages, and workers killed"
 	@echo "            at random for MINUTES=5 (SEED=…): no message may be lost"
 	@echo "make cluster  the tracker on a Spark cluster with three brokers, its executors killed KILLS=3 times"
+	@echo "make docs   build the documentation with the API's reference as a site in build/site"
 	@echo "make lint   ruff, mypy --strict and the import layers"
 	@echo "make lock   resolve the lock files again"
 	@echo "make clean  remove what make made"
@@ -79,12 +80,23 @@ soak: $(READY)
 cluster: $(READY)
 	@CLUSTER=1 $(BIN)/pytest -s tests/e2e/test_cluster.py
 
+# Beside what `make test` needs, in the same place: a site of its own that nothing else waits for.
+DOCS := $(VENV)/.docs
+$(DOCS): locks/docs.txt $(PACKAGES)
+	@$(PIP) --require-hashes -r locks/docs.txt
+	@touch $@
+
+docs: $(READY) $(DOCS)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "open build/site/index.html"
+
 # uv only resolves; pip installs. The files hold names, versions and hashes, no registry.
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --upgrade
 lock: $(READY)
 	@$(BIN)/pip install --quiet uv
 	@$(BIN)/$(LOCK) --group pyproject.toml:build -o locks/build.txt
 	@$(BIN)/$(LOCK) pyproject.toml --all-extras --group dev -c locks/build.txt -o locks/dev.txt
+	@$(BIN)/$(LOCK) --group pyproject.toml:docs -c locks/build.txt -c locks/dev.txt -o locks/docs.txt
 
 clean:
 	@rm -rf $(VENV) build dist bench/out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,14 +43,23 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/guide.md"])
-def test_the_code_of_a_page_runs_from_top_to_bottom(page: str) -> None:
+def run(page: str, kind: str, says: Callable[[str], str] = str) -> dict[str, Any]:
+    """Run the blocks of a kind from top to bottom; what they defined."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(ROOT / page):
-        if block.info == "python":
+        if block.info == kind:
             # The empty lines make a traceback name the page's own line.
-            source = "\n" * block.line + block.code
+            source = "\n" * block.line + says(block.code)
             exec(compile(source, page, "exec", dont_inherit=True), namespace)
+    return namespace
+
+
+RUNNING = ["README.md", "docs/guide.md", *sorted(map(name, ROOT.glob("docs/how-to/*.md")))]
+
+
+@pytest.mark.parametrize("page", RUNNING)
+def test_the_code_of_a_page_runs_from_top_to_bottom(page: str) -> None:
+    namespace = run(page, "python")
     for test in [value for key, value in namespace.items() if key.startswith("test_")]:
         with marq.connect("memory://") as broker:
             test(broker)
@@ -110,3 +119,16 @@ def test_every_command_named_exists_with_its_options(page: Path) -> None:
         assert {word for word in rest if word.startswith("--")} <= known | {"--help"}, (
             f"{name(page)}: {words}"
         )
+
+
+def test_the_site_has_every_page_and_every_public_name() -> None:
+    """What `make docs` builds, strictly; that it does is not tried here."""
+    pages = {str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md")}
+    shown = re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    api = (ROOT / "docs" / "api.md").read_text()
+    named = set(re.findall(r"^::: marq\.(\w+)$", api, re.MULTILINE))
+
+    assert sorted(shown) == sorted(pages)
+    assert {each for each in marq.__all__ if each not in named} == {
+        each for each in marq.__all__ if hasattr(marq.errors, each)
+    }
