@@ -10,9 +10,11 @@ from marq.core.fold.state import State
 from marq.core.markers.marker import (
     Action,
     Begun,
+    Check,
     Claim,
     ClaimId,
     Forget,
+    HalfAnswer,
     Held,
     HeldParked,
     Hold,
@@ -55,8 +57,8 @@ class AnyLog:
         self._kinds: list[Callable[[], Marker | Parked | None]] = [
             Tick, self._claim, self._claim, self._claim, self._progress, self._progress,
             self._acked, self._beat, self._hold, self._hold, self._tracker_hold, self._park,
-            self._ended_parked, self._hold_parked, self._again, lambda: None, self._restated,
-            self._forgotten,
+            self._ended_parked, self._hold_parked, self._answer, self._again,
+            lambda: None, self._restated, self._forgotten,
         ]  # fmt: skip
 
     def write(self) -> Record:
@@ -151,6 +153,12 @@ class AnyLog:
             self._chance.pick(("", "late")),
         )
         return Hold(parked=(held,), by_tracker=bool(self._chance.below(2)))
+
+    def _answer(self) -> HalfAnswer:
+        halves = tuple(self._chance.some(self._refs[-2:]))
+        verdict = self._chance.pick((Check.UNKNOWN, Check.COMMIT, Check.ROLLBACK))
+        number = self._chance.pick((1, 0, 2, 3, 1 << 40))
+        return HalfAnswer(halves, verdict, number, self._chance.pick(("", "no idea")))
 
     def _again(self) -> Marker | Parked | None:
         """A record sent twice: claims, progress, beats and holds, never a parked message."""

@@ -8,10 +8,12 @@ from marq.core.markers import bits, claimed
 from marq.core.markers.marker import (
     Action,
     Begun,
+    Check,
     Claim,
     ClaimId,
     EndedRuns,
     Forget,
+    HalfAnswer,
     Held,
     HeldParked,
     Hold,
@@ -116,6 +118,10 @@ restates = st.builds(
 
 forgets = st.builds(Forget, st.lists(ended_runs, max_size=3).map(tuple))
 
+answers = st.builds(
+    HalfAnswer, st.lists(refs, max_size=3).map(tuple), st.sampled_from(Check), sequences, texts
+)
+
 kinds: dict[str, st.SearchStrategy[Marker]] = {
     "claim": claims(),
     "progress": progresses,
@@ -124,5 +130,6 @@ kinds: dict[str, st.SearchStrategy[Marker]] = {
     "restate": restates,
     "tick": st.just(Tick()),
     "forget": forgets,
+    "answer": answers,
 }
 markers: st.SearchStrategy[Marker] = st.one_of(*kinds.values())

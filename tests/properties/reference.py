@@ -12,9 +12,11 @@ from marq.core.fold.fold import Record
 from marq.core.markers.marker import (
     Action,
     Begun,
+    Check,
     Claim,
     ClaimId,
     Forget,
+    HalfAnswer,
     Held,
     HeldParked,
     Hold,
@@ -54,6 +56,9 @@ class Waiting:
     action: Action
     tries: int = 0
     reason: str = ""
+    is_half: bool = False
+    unknown: dict[int, str] = field(default_factory=dict)
+    """Requests about a half message that nobody knew an answer to, with the reasons."""
 
     @property
     def lapse(self) -> int:
@@ -77,7 +82,7 @@ class Reference:
     parked: dict[ParkedRef, Waiting] = field(default_factory=dict)
     marked: set[Message | ParkedRef] = field(default_factory=set)
 
-    def read(self, record: Record) -> None:
+    def read(self, record: Record) -> None:  # noqa: C901 - one case for each kind
         """Take in one record."""
         self._advance(record.at_ms)
         match record.body:
@@ -93,6 +98,8 @@ class Reference:
                 self._hold(hold)
             case Forget() as forget:
                 self._forget(forget)
+            case HalfAnswer() as answer:
+                self._answer(answer)
             case Parked() as parked:
                 self._park(record, parked)
             # A tick, or a restatement: it says nothing new.
@@ -196,12 +203,18 @@ class Reference:
         said = due = parked.due_ms
         if parked.delay_ms:
             said, due = record.at_ms + parked.delay_ms, self.clock + parked.delay_ms
-        self.parked[ParkedRef(said, record.offset)] = Waiting(due, parked.ahead_ms, parked.action)
+        waiting = Waiting(due, parked.ahead_ms, parked.action)
+        waiting.is_half = parked.action is Action.CHECK
+        self.parked[ParkedRef(said, record.offset)] = waiting
 
     def _hold_parked(self, held: HeldParked, by_tracker: bool) -> None:
         waiting = self.parked.get(held.ref)
         if waiting is None or (waiting.lapse <= self.clock and not by_tracker):
             return
+        if waiting.is_half and held.action is not Action.EXTEND:
+            asks = held.action in (Action.CHECK, Action.BURY)
+            if not (by_tracker and asks and waiting.action is Action.CHECK):
+                return
         self.marked.discard(held.ref)
         if held.action is Action.CANCEL:
             del self.parked[held.ref]
@@ -209,8 +222,24 @@ class Reference:
             waiting.due = max(waiting.due, self.clock + held.after_ms)
             waiting.ahead = min(waiting.ahead, waiting.due - self.clock - held.after_ms)
         else:
-            due, tries = self.clock + held.after_ms, waiting.tries + 1
-            self.parked[held.ref] = Waiting(due, held.ahead_ms, held.action, tries, held.reason)
+            waiting.due, waiting.ahead = self.clock + held.after_ms, held.ahead_ms
+            waiting.action, waiting.reason = held.action, held.reason
+            waiting.tries += 0 if waiting.is_half and held.action is Action.BURY else 1
+
+    def _answer(self, answer: HalfAnswer) -> None:
+        for ref in answer.halves:
+            waiting = self.parked.get(ref)
+            if waiting is None or not waiting.is_half or waiting.action is not Action.CHECK:
+                continue
+            newest = max(waiting.unknown, default=0)
+            if answer.verdict is Check.ROLLBACK:
+                del self.parked[ref]
+                self.marked.discard(ref)
+            elif answer.verdict is Check.COMMIT:
+                waiting.action, waiting.due, waiting.ahead = Action.RELEASE, self.clock, 0
+                self.marked.discard(ref)
+            elif newest < answer.number <= waiting.tries:
+                waiting.unknown[answer.number] = answer.reason
 
     def _forget(self, forget: Forget) -> None:
         """What was seen of a source counts as never seen; not if some of it is open."""

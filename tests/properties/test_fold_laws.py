@@ -75,6 +75,9 @@ def assert_said(event: Event, reference: Reference) -> None:
         waiting = reference.parked[event.ref]
         said = (event.action, event.tries, event.reason)
         assert said == (waiting.action, waiting.tries, waiting.reason)
+        assert (event.half is not None) == waiting.is_half
+        if event.half is not None:
+            assert event.half.unknown == len(waiting.unknown)
         return
     message = (event.source, event.offset)
     claim, lease = reference.speaks(message)
@@ -104,7 +107,15 @@ def open_leases(state: State) -> dict[Message, dict[ClaimId, Lease]]:
 
 def waiting(state: State) -> dict[ParkedRef, Waiting]:
     return {
-        entry.ref: Waiting(entry.due_ms, entry.ahead_ms, entry.action, entry.tries, entry.reason)
+        entry.ref: Waiting(
+            entry.due_ms,
+            entry.ahead_ms,
+            entry.action,
+            entry.tries,
+            entry.reason,
+            entry.half is not None,
+            {each.attempt: each.reason for each in entry.half.said} if entry.half else {},
+        )
         for entry in state.parked
     }
 

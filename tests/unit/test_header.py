@@ -161,7 +161,7 @@ def test_what_is_not_ours_is_the_user_s_own_header(value: bytes) -> None:
     assert header.split(((NAME, value),)) == (PLAIN, ((NAME, value),))
 
 
-@pytest.mark.parametrize("value", [b"\x02", b"text"])
+@pytest.mark.parametrize("value", [b"\x03", b"text"])
 def test_in_a_queue_a_newer_version_makes_the_message_a_plain_one(value: bytes) -> None:
     with pytest.raises(UnknownMarkerVersion, match="upgrade the tracker first"):
         header.decode(value)

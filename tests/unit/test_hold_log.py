@@ -42,7 +42,7 @@ def test_a_newer_version_stops_the_reader_and_says_where_it_lies() -> None:
 
 def test_a_parked_message_of_a_newer_version_stops_the_reader() -> None:
     with pytest.raises(UnknownMarkerVersion, match=r"marq.delayed\[0\] at offset 7: .*upgrade"):
-        hold_log.record((names.DELAYED, 0, 7), 0, b"", b"\x02" + PARKED[1:])
+        hold_log.record((names.DELAYED, 0, 7), 0, b"", b"\x03" + PARKED[1:])
 
 
 def test_only_marq_s_own_header_parks() -> None:

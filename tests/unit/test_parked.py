@@ -148,7 +148,7 @@ def test_extend_leaves_a_parked_message_what_it_is() -> None:
     (event,) = due(fold(state, log))
 
     assert early == []
-    assert (event.action, event.reason, event.tries) == (Action.BURY, "no answer", 1)
+    assert (event.action, event.reason, event.tries) == (Action.BURY, "no answer", 0)
 
 
 def test_the_tracker_s_hold_clears_the_mark_of_a_parked_message() -> None:

@@ -46,6 +46,14 @@ class Space(Struct, frozen=True, gc=False):
         """The logs that the tracker folds."""
         return self.markers, self.delayed
 
+    def checks(self, group: str) -> str:
+        """The topic in which members of a producer group are asked about half messages."""
+        return f"{self.prefix}checks.{group}"
+
+    def checks_group(self, group: str) -> str:
+        """The consumer group of a producer group's members: no topic can have its name."""
+        return f"{self.prefix.removesuffix('.')}/checks/{group}"
+
     def consumer_group(self, topic: str) -> str:
         """The group whose offsets say how far a topic was polled."""
         return f"{self.prefix}{topic}"
@@ -66,6 +74,7 @@ MAX_TOPIC = 249
 
 _NAMESPACE = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _OWN = re.compile(r"marq(?:-(?P<namespace>[A-Za-z0-9_-]{1,40}))?\.(?P<log>markers|delayed|catalog)")
+_PRODUCER_GROUP = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _RESERVED = re.compile(r"(?i:marq\.|dlq\.|__).*|.*\.p\d+|.*\.(sub|group)\..*")
@@ -93,6 +102,16 @@ def queue_name(name: object) -> str:
         raise ConfigError(
             f"{name!r} is a name marq uses itself: names may not start with 'marq.', 'dlq.' or "
             f"'__', end in '.p<number>' or contain '.sub.' or '.group.'"
+        )
+    return name
+
+
+def producer_group(name: object) -> str:
+    """The name, if a producer group may have it."""
+    if not isinstance(name, str) or not _PRODUCER_GROUP.fullmatch(name):
+        raise ConfigError(
+            f"a producer group's name is made of at most 40 letters, digits, '_' and '-': "
+            f"{name!r} is not"
         )
     return name
 

@@ -17,6 +17,7 @@ from marq.core.catalog.entry import (
     DEFAULTS,
     GROUP,
     MOST_BYTES,
+    PRODUCER_GROUP,
     QUEUE,
     TRACKER,
     Entry,
@@ -212,6 +213,47 @@ class Catalog:
         self.refuse_newer_group(queue, group)
         version = self.version(GROUP, name) + 1
         return Entry(GROUP, name, version, queue_version=queue_version)
+
+    # Producer groups.
+
+    def producer_group(self, name: str) -> tuple[str, int] | None:
+        """The queue of a producer group, and the version that made it; None: there is none, or its
+        queue was deleted since."""
+        found = self.record(PRODUCER_GROUP, name)
+        if found is None or found.queue_version is None:
+            return None
+        is_its = self.made(found.queue) == found.queue_version
+        return (found.queue, found.queue_version) if is_its else None
+
+    def producer_groups(self) -> Iterator[tuple[str, str]]:
+        """Every producer group with its queue, sorted by name."""
+        for kind, name in sorted(self._kept):
+            if kind == PRODUCER_GROUP and (found := self.producer_group(name)):
+                yield name, found[0]
+
+    def leftover_producer_groups(self) -> Iterator[str]:
+        """Those whose queue was deleted."""
+        for (kind, name), kept in sorted(self._kept.items()):
+            recorded = kind == PRODUCER_GROUP and kept.entry.queue_version is not None
+            if recorded and self.producer_group(name) is None:
+                yield name
+
+    def record_producer_group(self, name: str, queue: str) -> Entry:
+        """The record that says that the queue has this producer group."""
+        return self._producer_group_entry(name, queue, self.made(queue))
+
+    def forget_producer_group(self, name: str) -> Entry:
+        """The record that says that there is no such group any more."""
+        return self._producer_group_entry(name, "", None)
+
+    def _producer_group_entry(self, name: str, queue: str, made: int | None) -> Entry:
+        found = self.record(PRODUCER_GROUP, name)
+        if found is not None and found.newer:
+            raise ConfigError(
+                f"producer group {name!r} was made by a newer marq: upgrade this one to use it"
+            )
+        version = self.version(PRODUCER_GROUP, name) + 1
+        return Entry(PRODUCER_GROUP, name, version, queue_version=made, queue=queue)
 
     def _groups(self) -> Iterator[Kept]:
         for (kind, name), kept in sorted(self._kept.items()):

@@ -58,6 +58,10 @@ GROUP = "group"
 """An ordered group of a queue, by `<queue>/<group>`; what it is like stands in its control log."""
 
 
+PRODUCER_GROUP = "producer-group"
+"""Those who are asked about half messages of one queue."""
+
+
 class NotAnEntry(ValueError):
     """The record is none of the catalog's: anyone may write to a topic."""
 
@@ -74,6 +78,8 @@ class Entry(Struct, frozen=True):
     """Of a tracker's record: who runs it now."""
     queue_version: int | None = None
     """Of a group: the version that made its queue. A queue made again has another."""
+    queue: str = ""
+    """Of a producer group: whose half messages its members are asked about."""
     topic_id: str = ""
     """Of a deleted queue: its topic's. One that is still there was to be deleted with it."""
     newer: bool = False
@@ -102,9 +108,15 @@ class _GroupDefinition(Struct, forbid_unknown_fields=True):
     queue_version: Annotated[int, Meta(ge=0, le=1 << 53)]
 
 
+class _ProducerGroupDefinition(Struct, forbid_unknown_fields=True):
+    queue: str
+    queue_version: Annotated[int, Meta(ge=0, le=1 << 53)]
+
+
 _head = msgspec.json.Decoder(_Head)
 _queue = msgspec.json.Decoder(QueueDefinition)
 _group = msgspec.json.Decoder(_GroupDefinition)
+_producer_group = msgspec.json.Decoder(_ProducerGroupDefinition)
 
 
 def encode(entry: Entry) -> bytes:
@@ -113,7 +125,8 @@ def encode(entry: Entry) -> bytes:
     if entry.definition is not None:
         fields["definition"] = _written(entry.definition)
     if entry.queue_version is not None:
-        fields["definition"] = {"queue_version": entry.queue_version}
+        about = {"queue": entry.queue} if entry.queue else {}
+        fields["definition"] = {**about, "queue_version": entry.queue_version}
     if entry.owner:
         fields["owner"] = entry.owner
     if entry.topic_id:
@@ -161,6 +174,8 @@ def _check_name(head: _Head) -> None:
         names.queue_name(queue)
         if not group or "." in group or not names.is_topic(f"{queue}.group.{group}.control"):
             raise NotAnEntry(f"{group!r} is no group's name")
+    if head.kind == PRODUCER_GROUP:
+        names.producer_group(head.name)
     bytes.fromhex(head.topic_id)  # a ValueError if it is none
 
 
@@ -181,7 +196,11 @@ def _entry(head: _Head, value: bytes) -> Entry:
             return replace(entry, definition=_understood(written))
         if head.kind == GROUP:
             return replace(entry, queue_version=_group.decode(written).queue_version)
-    except (msgspec.MsgspecError, ValueError):
+        if head.kind == PRODUCER_GROUP:
+            found = _producer_group.decode(written)
+            queue = names.queue_name(found.queue)
+            return replace(entry, queue=queue, queue_version=found.queue_version)
+    except (msgspec.MsgspecError, ConfigError, ValueError):
         pass  # said by a newer release
     return replace(entry, newer=True)
 

@@ -17,8 +17,10 @@ from marq.core.fold.state import Stream
 from marq.core.markers import bits
 from marq.core.markers.marker import (
     Action,
+    Check,
     Claim,
     ClaimId,
+    HalfAnswer,
     Held,
     HeldParked,
     Hold,
@@ -32,6 +34,8 @@ from marq.core.markers.marker import (
 from marq.core.markers.runs import Runs
 
 Name = tuple[ClaimId, int] | ParkedRef
+_ASKING = (Action.CHECK, Action.BURY)
+"""Holds that are about half messages which nobody has decided."""
 
 
 def standing(events: Iterable[Event], tail: Iterable[Marker | Parked | None]) -> list[Event]:
@@ -39,15 +43,39 @@ def standing(events: Iterable[Event], tail: Iterable[Marker | Parked | None]) ->
     events = list(events)
     if not events:
         return []
-    settled: set[Name] = set()
-    again = _ClaimedAgain(events)
+    said = _Tail(events)
     for marker in tail:
+        said.read(marker)
+    return [event for event in events if not said.speaks_against(event)]
+
+
+class _Tail:
+    """What the log says after a batch, as far as it speaks against the batch's events."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self._settled: set[Name] = set()
+        self._again = _ClaimedAgain(events)
+        self._decided: set[ParkedRef] = set()
+        """Half messages: nobody need be asked about them any more."""
+        self._asked: set[ParkedRef] = set()
+        """Half messages that were asked about, or given up, once more: void where it is decided."""
+
+    def read(self, marker: Marker | Parked | None) -> None:
         match marker:
             case Progress() | Hold():
-                settled.update(_settled(marker))
+                self._settled.update(_settled(marker))
+                self._asked.update(_asked(marker))
+            case HalfAnswer(halves=halves, verdict=Check.COMMIT | Check.ROLLBACK):
+                self._decided.update(halves)
             case Claim():
-                again.take(marker)
-    return [e for e in events if settled.isdisjoint(_names(e)) and e not in again]
+                self._again.take(marker)
+
+    def speaks_against(self, event: Event) -> bool:
+        if not self._settled.isdisjoint(_names(event)) or event in self._again:
+            return True
+        if not isinstance(event, Due) or event.action is not Action.CHECK:
+            return False
+        return event.ref in self._decided or event.ref in self._asked
 
 
 def ends(events: Iterable[Event]) -> Progress:
@@ -63,6 +91,15 @@ def ends(events: Iterable[Event]) -> Progress:
     return Progress(
         tuple(Step(claim, mask) for claim, mask in sorted(masks.items())), tuple(parked)
     )
+
+
+def said(events: Iterable[tuple[Event, HeldParked | None]]) -> list[Marker]:
+    """The records that say what was done about these: the ends, and what holds others."""
+    events = list(events)
+    ended = [event for event, hold in events if hold is None]
+    held = tuple(hold for _, hold in events if hold is not None)
+    markers: list[Marker] = [Hold(parked=held, by_tracker=True)] if held else []
+    return [*markers, ends(ended)] if ended else markers
 
 
 def put_off(events: Iterable[Event], after_ms: int) -> Hold:
@@ -124,7 +161,12 @@ def _settled(marker: Progress | Hold) -> Iterator[Name]:
         case Hold(held=held, parked=parked, by_tracker=True):
             for item in held:
                 yield from ((item.claim, index) for index in bits.indexes(item.indexes))
-            yield from (put_off.ref for put_off in parked)
+            yield from (each.ref for each in parked if each.action not in _ASKING)
+
+
+def _asked(marker: Progress | Hold) -> Iterator[ParkedRef]:
+    if isinstance(marker, Hold) and marker.by_tracker:
+        yield from (each.ref for each in marker.parked if each.action in _ASKING)
 
 
 class _ClaimedAgain:

@@ -14,7 +14,7 @@ from marq.core import names
 from marq.core.catalog.definitions import QueueDefinition
 from marq.core.fate.backoff import backoff_ms
 from marq.core.fold.overdue import Due, Event, Overdue
-from marq.core.markers.marker import Action
+from marq.core.markers.marker import Action, HeldParked
 from marq.core.markers.reason import cleaned
 from marq.core.markers.wire import MOST
 from marq.core.messages import header
@@ -46,6 +46,10 @@ class Fate(StrEnum):
     PARKED = "parked"
     BURIED = "buried"
     DROPPED = "dropped"
+    ASKED = "asked"
+    """A producer group was asked about a half message."""
+    GIVEN_UP = "given up"
+    """Nobody decided a half message; it is buried next."""
 
 
 class Outcome(Struct, frozen=True, gc=False):
@@ -53,6 +57,8 @@ class Outcome(Struct, frozen=True, gc=False):
 
     fate: Fate
     record: Outgoing | None = None
+    hold: HeldParked | None = None
+    """What is written in the place of an end: it stays open."""
 
 
 class Context(Struct, frozen=True, gc=False):
@@ -65,6 +71,10 @@ class Context(Struct, frozen=True, gc=False):
     jitter: float
     delayed: str = names.DELAYED
     """Where messages are parked."""
+    made: int = 0
+    """The version that made the queue."""
+    checks: str = ""
+    """Where the half message's producer group is asked; empty: the queue has no such group."""
 
 
 def resolve(event: Overdue, stored: Stored, context: Context) -> Outcome:
@@ -280,6 +290,7 @@ def _kept(stored: Stored, queue: str) -> Meta:
         expires_ms=meta.expires_at(stored.at_ms),
         ttl_ms=0,
         delay_ms=0,
+        half=None,
     )
 
 

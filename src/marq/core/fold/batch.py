@@ -43,6 +43,8 @@ class Batch(Struct, frozen=True, array_like=True):
     sources: list[SourceCount] = []
     delayed: dict[str, int] = {}
     """Parked messages by queue."""
+    halves: dict[str, int] = {}
+    """Half messages by queue."""
     claims: int = 0
     skipped: int = 0
     next_lapse_ms: int = 0
@@ -78,6 +80,7 @@ def conclude(state: State, start: int, caught_up: bool, turn: int = 0) -> Batch:
         trim_to=min(start, restate.needed_from(state)) if trims else 0,
         sources=source_counts(state),
         delayed=state.parked.counts,
+        halves=state.parked.halves,
         claims=len(state.claims),
         skipped=state.skipped,
         next_lapse_ms=overdue.next_lapse_ms(state) or 0,

@@ -23,6 +23,7 @@ from marq.core.markers.marker import (
     ClaimId,
     Failed,
     Forget,
+    HalfAnswer,
     Held,
     Hold,
     KeepAlive,
@@ -227,6 +228,13 @@ def _hold_claimed(state: State, claim: OpenClaim, held: Held, by_tracker: bool) 
     _put_back(claim, moved)
 
 
+# Half messages.
+
+
+def _answer(state: State, offset: int, answer: HalfAnswer) -> None:
+    state.parked.answer(answer, state.clock_ms)
+
+
 # Restatements: the same again, so that older records can go.
 
 
@@ -271,5 +279,6 @@ _RULES: dict[type, Callable[[State, int, Any], None]] = {
     Hold: _hold,
     Restate: _restate,
     Forget: _forget,
+    HalfAnswer: _answer,
     Tick: _tick,
 }

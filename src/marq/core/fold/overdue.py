@@ -14,7 +14,7 @@ from operator import attrgetter, itemgetter
 from msgspec import Struct
 
 from marq.core.fold import opening
-from marq.core.fold.parked import NEVER_MS
+from marq.core.fold.parked import NEVER_MS, Answers
 from marq.core.fold.state import OpenClaim, State
 from marq.core.markers import bits, claimed
 from marq.core.markers.marker import Action, ClaimId, Failed, ParkedRef, Part, Source
@@ -54,6 +54,8 @@ class Due(Struct, frozen=True, gc=False):
     tries: int
     reason: str
     queue: str = ""
+    half: Answers | None = None
+    """Of a half message."""
 
 
 Event = Overdue | Due
@@ -136,7 +138,8 @@ def _spoken(
 
 def _due(state: State) -> Iterator[Event]:
     for entry in state.parked.overdue(state.clock_ms):
-        yield Due(entry.ref, entry.action, entry.lapse_ms, entry.tries, entry.reason, entry.queue)
+        about = (entry.lapse_ms, entry.tries, entry.reason, entry.queue, entry.half)
+        yield Due(entry.ref, entry.action, *about)
 
 
 def _mark(state: State, event: Event) -> None:

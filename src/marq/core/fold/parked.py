@@ -16,12 +16,32 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from marq.core.markers.marker import Action, HeldParked, Parked, ParkedRef
+from marq.core.markers.marker import (
+    FAILED,
+    Action,
+    Check,
+    Failed,
+    HalfAnswer,
+    HeldParked,
+    Parked,
+    ParkedRef,
+)
 
 CHUNK_MS = 1 << 16
 WIDER_BITS = 4
 """A chunk is as wide as 16 of the level below."""
 LEVELS = range(3)
+
+
+class Answers(Struct, frozen=True, gc=False):
+    """What was answered of a half message, and did not decide it."""
+
+    unknown: int = 0
+    """How many requests nobody knew an answer to; those that nobody heard are not among them."""
+    heard: int = 0
+    """The last request that was answered."""
+    said: tuple[Failed, ...] = ()
+    """The last ones: the request's number, when it was answered, and why it is not known."""
 
 
 class ParkedEntry(Struct, gc=False):
@@ -37,6 +57,8 @@ class ParkedEntry(Struct, gc=False):
     marked: bool = False
     reason: str = ""
     queue: str = ""
+    half: Answers | None = None
+    """Of a half message. Its action says whether it is decided: CHECK means that it is not."""
 
     @property
     def lapse_ms(self) -> int:
@@ -71,7 +93,7 @@ NEVER_MS = 1 << 62
 class ParkedEntries:
     """The open parked messages of one hold-log partition."""
 
-    __slots__ = ("chunks", "counts", "index")
+    __slots__ = ("chunks", "counts", "halves", "index")
 
     def __init__(self) -> None:
         self.chunks = Chunks()
@@ -79,6 +101,8 @@ class ParkedEntries:
         """By chunk."""
         self.counts: dict[str, int] = {}
         """How many there are of each queue."""
+        self.halves: dict[str, int] = {}
+        """How many of them are half messages: these are in `counts` no more."""
 
     def __len__(self) -> int:
         return sum(about.count for about in self.index.values())
@@ -92,10 +116,15 @@ class ParkedEntries:
         said_ms, due_ms = at_ms + parked.delay_ms, clock_ms + parked.delay_ms
         if not parked.delay_ms:
             said_ms = due_ms = parked.due_ms
-        ref = ParkedRef(said_ms, offset)
-        self._add(
-            ParkedEntry(ref, due_ms, parked.ahead_ms, parked.action, queue=parked.queue), clock_ms
+        entry = ParkedEntry(
+            ParkedRef(said_ms, offset),
+            due_ms,
+            parked.ahead_ms,
+            parked.action,
+            queue=parked.queue,
+            half=Answers() if parked.action is Action.CHECK else None,
         )
+        self._add(entry, clock_ms)
 
     def end(self, ref: ParkedRef) -> None:
         """It was released, checked or given up."""
@@ -108,9 +137,39 @@ class ParkedEntries:
         entry = self.get(held.ref)
         if entry is None or (entry.lapse_ms <= clock_ms and not late):
             return  # a cancel that came late: the message may be on its way
+        if entry.half is not None and not _may_hold_half(entry, held.action, late):
+            return
         self._remove(entry)
         if held.action is not Action.CANCEL:
             self._add(_put_off(entry, held, clock_ms), clock_ms)
+
+    def answer(self, answer: HalfAnswer, clock_ms: int) -> None:
+        """Decide half messages, or note that nobody knows.
+
+        Never void for being late: whoever knows that a local transaction has happened knows it for
+        good. The first answer that decides counts, and what was given up is decided, too.
+        """
+        for ref in answer.halves:
+            entry = self.get(ref)
+            if entry is not None and entry.half is not None and entry.action is Action.CHECK:
+                self._answer(entry, entry.half, answer, clock_ms)
+
+    def _answer(
+        self, entry: ParkedEntry, before: Answers, answer: HalfAnswer, clock_ms: int
+    ) -> None:
+        match answer.verdict:
+            case Check.ROLLBACK:
+                self._remove(entry)
+            case Check.COMMIT:
+                self._remove(entry)
+                decided = replace(
+                    entry, due_ms=clock_ms, ahead_ms=0, action=Action.RELEASE, marked=False
+                )
+                self._add(decided, clock_ms)
+            case Check.UNKNOWN if before.heard < answer.number <= entry.tries:
+                said = Failed(answer.number, clock_ms, answer.reason)
+                told = (*before.said, said)[-FAILED:]
+                self._change(entry, half=Answers(before.unknown + 1, answer.number, told))
 
     def get(self, ref: ParkedRef) -> ParkedEntry | None:
         """The entry kept under exactly this reference."""
@@ -127,8 +186,12 @@ class ParkedEntries:
                     return bucket
         return None
 
+    def _counts(self, entry: ParkedEntry) -> dict[str, int]:
+        return self.counts if entry.half is None else self.halves
+
     def _add(self, entry: ParkedEntry, clock_ms: int) -> None:
-        self.counts[entry.queue] = self.counts.get(entry.queue, 0) + 1
+        counts = self._counts(entry)
+        counts[entry.queue] = counts.get(entry.queue, 0) + 1
         self._put(entry, _level(entry.lapse_ms - clock_ms))
 
     def _put(self, entry: ParkedEntry, level: int) -> None:
@@ -145,9 +208,10 @@ class ParkedEntries:
     def _remove(self, entry: ParkedEntry) -> None:
         bucket = self._bucket(entry.ref)
         assert bucket is not None, "it is open"
-        self.counts[entry.queue] -= 1
-        if not self.counts[entry.queue]:
-            del self.counts[entry.queue]
+        counts = self._counts(entry)
+        counts[entry.queue] -= 1
+        if not counts[entry.queue]:
+            del counts[entry.queue]
         chunk = self.chunks[bucket]
         del chunk[entry.ref.offset]
         if chunk:
@@ -186,10 +250,16 @@ class ParkedEntries:
 
     def mark(self, ref: ParkedRef) -> None:
         """Remember that it was emitted."""
-        bucket = self._bucket(ref)
-        assert bucket is not None, "it was found there a moment ago"
+        entry = self.get(ref)
+        assert entry is not None, "it was found there a moment ago"
+        self._change(entry, marked=True)
+
+    def _change(self, entry: ParkedEntry, **fields: object) -> None:
+        """Change what is not where and when it is."""
+        bucket = self._bucket(entry.ref)
+        assert bucket is not None, "it is open"
         chunk = self.chunks[bucket]
-        chunk[ref.offset].marked = True
+        chunk[entry.ref.offset] = replace(entry, **fields)
         self.chunks[bucket] = chunk  # a store that copies must see the change
 
     def lowest_offset(self) -> int | None:
@@ -211,6 +281,14 @@ def _number(ref: ParkedRef, level: int) -> int:
     return ref.due_ms // _width_ms(level) * len(LEVELS) + level
 
 
+def _may_hold_half(entry: ParkedEntry, action: Action, by_tracker: bool) -> bool:
+    """Whoever sent it may say that he lives; the tracker asks, or gives up, what nobody has decided
+    yet, and puts off what it cannot do now."""
+    if action is Action.EXTEND:
+        return True
+    return by_tracker and entry.action is Action.CHECK and action in (Action.CHECK, Action.BURY)
+
+
 def _put_off(entry: ParkedEntry, held: HeldParked, clock_ms: int) -> ParkedEntry:
     due_ms = clock_ms + held.after_ms
     if held.action is Action.EXTEND:  # it stays what it is, and is not emitted before
@@ -222,7 +300,7 @@ def _put_off(entry: ParkedEntry, held: HeldParked, clock_ms: int) -> ParkedEntry
         due_ms=due_ms,
         ahead_ms=held.ahead_ms,
         action=held.action,
-        tries=entry.tries + 1,
+        tries=entry.tries + (entry.half is None or held.action is Action.CHECK),
         marked=False,
         reason=held.reason,
     )

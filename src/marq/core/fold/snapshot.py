@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from marq.core.fold.parked import Chunk, ChunkIndex, Chunks, ParkedEntry
+from marq.core.fold.parked import Answers, Chunk, ChunkIndex, Chunks, ParkedEntry
 from marq.core.fold.state import Claimed, OpenClaim, State
 from marq.core.markers import pieces
-from marq.core.markers.marker import Action, ClaimId, ParkedRef, Part, Restated
+from marq.core.markers.marker import Action, ClaimId, Failed, ParkedRef, Part, Restated
 from marq.core.markers.runs import Runs
 from marq.core.markers.wire import WireReader, WireWriter
 
-VERSION = 4
+VERSION = 5
 _ACTIONS = frozenset(Action)
 
 
@@ -39,10 +39,11 @@ def dump(state: State) -> bytes:
     out.number(len(state.parked.index))
     for bucket, about in state.parked.index.items():
         out.numbers((bucket, about.count, max(0, about.first_lapse_ms), about.lowest_offset))
-    out.number(len(state.parked.counts))
-    for queue, count in state.parked.counts.items():
-        out.text(queue)
-        out.number(count)
+    for counts in (state.parked.counts, state.parked.halves):
+        out.number(len(counts))
+        for queue, count in counts.items():
+            out.text(queue)
+            out.number(count)
     return out.bytes()
 
 
@@ -63,9 +64,10 @@ def load(blob: bytes, chunks: Mapping[int, Chunk] | None = None) -> State:
         state.claims[claim.id] = claim
     rows = ([data.number() for _ in range(4)] for _ in range(data.count()))
     state.parked.index = {bucket: ChunkIndex(*about) for bucket, *about in rows}
-    for _ in range(data.count()):
-        queue = data.text()
-        state.parked.counts[queue] = data.number()
+    for counts in (state.parked.counts, state.parked.halves):
+        for _ in range(data.count()):
+            queue = data.text()
+            counts[queue] = data.number()
     state.parked.chunks = Chunks(chunks or {})
     data.end()
     return state
@@ -80,6 +82,7 @@ def dump_chunk(chunk: Chunk) -> bytes:
         out.numbers((entry.tries, entry.marked))
         out.text(entry.reason)
         out.text(entry.queue)
+        _put_half(out, entry.half)
     return out.bytes()
 
 
@@ -95,8 +98,26 @@ def _entry(data: WireReader) -> ParkedEntry:
     ref = ParkedRef(data.number(), data.number())
     due_ms, ahead_ms, action = data.number(), data.number(), pieces.action(data, _ACTIONS)
     tries, marked = data.number(), bool(data.number())
-    reason, queue = data.text(), data.text()
-    return ParkedEntry(ref, due_ms, ahead_ms, action, tries, marked, reason, queue)
+    reason, queue, half = data.text(), data.text(), _half(data)
+    return ParkedEntry(ref, due_ms, ahead_ms, action, tries, marked, reason, queue, half)
+
+
+def _put_half(out: WireWriter, half: Answers | None) -> None:
+    out.number(half is not None)
+    if half is None:
+        return
+    out.numbers((half.unknown, half.heard, len(half.said)))
+    for said in half.said:
+        out.numbers((said.attempt, said.at_ms))
+        out.text(said.reason)
+
+
+def _half(data: WireReader) -> Answers | None:
+    if not data.number():
+        return None
+    unknown, heard = data.number(), data.number()
+    said = (Failed(data.number(), data.number(), data.text()) for _ in range(data.count()))
+    return Answers(unknown, heard, tuple(said))
 
 
 def _put_claim(out: WireWriter, claim: OpenClaim) -> None:

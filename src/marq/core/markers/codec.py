@@ -18,10 +18,12 @@ from marq.core.markers import pieces
 from marq.core.markers.marker import (
     Action,
     Begun,
+    Check,
     Claim,
     ClaimId,
     EndedRuns,
     Forget,
+    HalfAnswer,
     Held,
     HeldParked,
     Hold,
@@ -41,6 +43,10 @@ MAGIC = 0xA9
 VERSION = 1
 
 _CLAIM, _PROGRESS, _KEEP_ALIVE, _HOLD, _RESTATE, _TICK, _FORGET = range(1, 8)
+_ANSWER = 9
+_SINCE = {_ANSWER: 2}
+"""By kind the oldest reader that may go on without it: who knew no half messages would skip what
+was answered."""
 _HEAD_BYTES = 3
 _MAX_NAMED = 3 << 27  # messages named by one record: 48 MB as sets of indexes
 _PARKED_ACTIONS = frozenset(Action) - {Action.EXPIRE}
@@ -54,7 +60,7 @@ def encode(marker: Marker) -> bytes:
     its messages would be lost with their worker.
     """
     kind, write = _WRITERS[type(marker)]
-    out = WireWriter(bytes((MAGIC, VERSION, kind)))
+    out = WireWriter(bytes((MAGIC, _SINCE.get(kind, VERSION), kind)))
     write(out, marker)
     return out.bytes()
 
@@ -66,12 +72,12 @@ def decode(data: bytes, most_named: int = _MAX_NAMED) -> Marker:
         raise NotAMarker("these bytes are not a marker of marq's")
     if len(data) < _HEAD_BYTES:
         raise MalformedMarker("the marker breaks off in its head")
-    if data[1] > VERSION:
+    version, read = _SINCE.get(data[2], VERSION), _READERS.get(data[2])
+    if data[1] > version:
         raise UnknownMarkerVersion(
-            f"a marker of version {data[1]}, this is version {VERSION}: upgrade the tracker first"
+            f"a marker of version {data[1]}, this is version {version}: upgrade the tracker first"
         )
-    read = _READERS.get(data[2])
-    if data[1] != VERSION or read is None:
+    if data[1] != version or read is None:
         raise MalformedMarker(f"no marker has version {data[1]} and kind {data[2]}")
     reader = WireReader(data, _HEAD_BYTES, most_named)
     marker = read(reader)
@@ -235,6 +241,20 @@ def _ended(data: WireReader) -> tuple[EndedRuns, ...]:
     return tuple(EndedRuns(pieces.source(data), pieces.runs(data)) for _ in range(data.count()))
 
 
+def _put_answer(out: WireWriter, answer: HalfAnswer) -> None:
+    out.number(_VERDICTS.index(answer.verdict))
+    out.number(answer.number)
+    out.text(cleaned(answer.reason))
+    _put_refs(out, answer.halves)
+
+
+def _answer(data: WireReader) -> HalfAnswer:
+    verdict = data.most(len(_VERDICTS) - 1)
+    number, reason = data.number(), pieces.reason(data)
+    return HalfAnswer(_refs(data), _VERDICTS[verdict], number, reason)
+
+
+_VERDICTS = (Check.COMMIT, Check.ROLLBACK, Check.UNKNOWN)
 _WRITERS: dict[type, tuple[int, Callable[[WireWriter, Any], None]]] = {
     Claim: (_CLAIM, _put_claim),
     Progress: (_PROGRESS, _put_progress),
@@ -243,6 +263,7 @@ _WRITERS: dict[type, tuple[int, Callable[[WireWriter, Any], None]]] = {
     Restate: (_RESTATE, _put_restate),
     Tick: (_TICK, lambda out, tick: None),
     Forget: (_FORGET, lambda out, forget: _put_ended(out, forget.ended)),
+    HalfAnswer: (_ANSWER, _put_answer),
 }
 _READERS: dict[int, Callable[[WireReader], Marker]] = {
     _CLAIM: _claim,
@@ -252,4 +273,5 @@ _READERS: dict[int, Callable[[WireReader], Marker]] = {
     _RESTATE: _restate,
     _TICK: lambda data: Tick(),
     _FORGET: lambda data: Forget(_ended(data)),
+    _ANSWER: _answer,
 }

@@ -6,7 +6,7 @@ The exception is `Restate`, which the tracker writes: it repeats times reckoned 
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -207,6 +207,27 @@ class Forget(Struct, frozen=True, gc=False):
     ended: tuple[EndedRuns, ...]
 
 
+class Check(StrEnum):
+    """What a producer group says of a half message."""
+
+    COMMIT = "commit"
+    """Its local transaction has happened: deliver it."""
+    ROLLBACK = "rollback"
+    """Its local transaction has not happened, and never will."""
+    UNKNOWN = "unknown"
+    """Nobody can say yet: ask again."""
+
+
+class HalfAnswer(Struct, frozen=True, gc=False):
+    """What a member of a producer group, or an operator, says of half messages."""
+
+    halves: tuple[ParkedRef, ...]
+    verdict: Check
+    number: int = 0
+    """Of the request that it answers; who was not asked says 0."""
+    reason: str = ""
+
+
 class Tick(Struct, frozen=True, gc=False):
     """Nothing but its append time."""
 
@@ -223,8 +244,9 @@ class Parked(Struct, frozen=True, gc=False):
     """Counts from the record's append time."""
     ahead_ms: int = 0
     action: Action = Action.RELEASE
+    """CHECK: it is a half message."""
     queue: str = ""
     """Whose it is, for counting."""
 
 
-Marker = Claim | Progress | KeepAlive | Hold | Restate | Forget | Tick
+Marker = Claim | Progress | KeepAlive | Hold | Restate | Forget | HalfAnswer | Tick

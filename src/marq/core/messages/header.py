@@ -14,17 +14,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from marq.core.markers.marker import Parked
+from marq.core.markers.marker import Action, Parked
 from marq.core.markers.reason import cleaned
 from marq.core.markers.wire import LATEST_MS, LONGEST_MS, MOST, WireReader, WireWriter
+from marq.core.messages import terms
+from marq.core.messages.terms import TEXT_BYTES, HalfTerms
 from marq.errors import MalformedMarker, MarkerError, UnknownMarkerVersion
 
 NAME = "marq"
-VERSION = 1
+VERSION, NEWEST = 1, 2
+"""Of most headers, and of half messages': an older tracker must not take one for a delayed message,
+so it stops."""
 HISTORY = 10
 """Past attempts a message remembers."""
-TEXT_BYTES = 1_024
-"""The longest id, place or name of a queue: four bytes for each character of the longest id."""
 _LAST_YEAR_MS = 253_402_300_799_999
 """The last moment that can be told as a date."""
 
@@ -68,6 +70,8 @@ class Meta(Struct, frozen=True, gc=False):
     expired: int = 0
     """How often it came back because a lease was over. That backs off, not how often it was
     copied: what is given back was nobody's fault."""
+    half: HalfTerms | None = None
+    """Only of a parked half message: no copy has it."""
     unknown: tuple[tuple[int, int | bytes], ...] = ()
     """Tags of a newer marq with their values, in the order they came in: every copy has them."""
 
@@ -100,6 +104,7 @@ _WRITTEN = [
 ]
 _TEXTS = {1: "message_id", 2: "queue", 3: "origin"}
 _HISTORY = 4
+_HALF = 6
 
 
 def encode(meta: Meta) -> bytes:
@@ -107,7 +112,7 @@ def encode(meta: Meta) -> bytes:
 
     A number beyond what a reader takes is written as the most that it takes.
     """
-    out = WireWriter(bytes((VERSION,)))
+    out = WireWriter(bytes((NEWEST if meta.half else VERSION,)))
     for tag, name, plain, most in _WRITTEN:
         value = getattr(meta, name)
         if value != plain:
@@ -120,6 +125,9 @@ def encode(meta: Meta) -> bytes:
     if meta.history:
         out.number(_HISTORY << 1 | 1)
         out.blob(_history_bytes(meta.history))
+    if meta.half:
+        out.number(_HALF << 1 | 1)
+        out.blob(terms.encode(meta.half))
     for tag, value in meta.unknown:
         out.number(tag)
         out.blob(value) if isinstance(value, bytes) else out.number(value)
@@ -132,7 +140,7 @@ def decode(data: bytes) -> Meta:
     `UnknownMarkerVersion` if a newer marq may have written it, `MalformedMarker` if it says what
     none would.
     """
-    if not data or data[0] != VERSION:
+    if not data or not VERSION <= data[0] <= NEWEST:
         raise _not_ours(data)
     reader = WireReader(data, 1)
     found: dict[str, Any] = {}
@@ -150,6 +158,12 @@ def decode(data: bytes) -> Meta:
             found[name] = value
         else:
             unknown.append((tag, value))
+    if data[0] == NEWEST:
+        unknown = _take_half(unknown, found)
+    return _meta(found, unknown)
+
+
+def _meta(found: dict[str, Any], unknown: list[tuple[int, int | bytes]]) -> Meta:
     if unknown:
         found["unknown"] = tuple(unknown)
     if "suspect" in found:
@@ -161,7 +175,7 @@ def _not_ours(data: bytes) -> MarkerError:
     if not data or data[0] < VERSION:
         return MalformedMarker("not a marq header")
     return UnknownMarkerVersion(
-        f"a header of version {data[0]}, this is version {VERSION}: upgrade the tracker first"
+        f"a header of version {data[0]}, this is version {NEWEST}: upgrade the tracker first"
     )
 
 
@@ -178,8 +192,21 @@ def _take_bytes(
         unknown.append((tag, blob))
 
 
+def _take_half(
+    tags: list[tuple[int, int | bytes]], found: dict[str, Any]
+) -> list[tuple[int, int | bytes]]:
+    """What the half message says, which is none without it; the tags that are left."""
+    said = dict(tags).get(_HALF << 1 | 1)
+    if not isinstance(said, bytes):
+        raise MalformedMarker("a half message without a producer group")
+    found["half"] = terms.decode(said)
+    return [(tag, value) for tag, value in tags if tag != _HALF << 1 | 1]
+
+
 def parked(meta: Meta) -> Parked:
     """A parked message as the fold sees it."""
+    if meta.half:
+        return Parked(0, meta.half.check_after_ms, action=Action.CHECK, queue=meta.queue)
     return Parked(meta.due_ms, meta.delay_ms, meta.ahead_ms, queue=meta.queue)
 
 

@@ -14,10 +14,11 @@ from msgspec import Struct
 from marq.core import names
 from marq.core.catalog.definitions import Catalog
 from marq.core.catalog.entry import QUEUE
-from marq.core.fate import redelivery
+from marq.core.fate import halves, redelivery
 from marq.core.fate.act import queue_of
 from marq.core.fate.redelivery import Context, Fate, Outcome
 from marq.core.fold.overdue import Due, Event
+from marq.core.messages.header import PLAIN
 from marq.core.messages.stored import Outgoing, Stored
 from marq.kafka.client.seeker import Place
 from marq.kafka.tracker.act.tools import Tools
@@ -68,6 +69,8 @@ class Deciding:
     def smaller(self, decided: Decided) -> Decided:
         """A dead letter instead of what no broker takes, without the history that fills it."""
         outcome, stored = decided.outcome, decided.stored
+        if outcome is not None and outcome.hold is not None:  # a request nobody takes
+            return Decided(decided.event, stored, Outcome(outcome.fate, hold=outcome.hold))
         if outcome is not None and outcome.fate is not Fate.BURIED and stored is not None:
             reason = f"no broker takes its copy in {decided.topic!r}: too large, or denied"
             outcome = redelivery.buried(stored, self._context(decided.event, stored), reason)
@@ -90,19 +93,29 @@ class Deciding:
         if isinstance(event, Due):
             partitions = context.definition.partitions if context.definition else 1
             key = stored.address.encode() if stored.key is None else stored.key
-            return redelivery.release(event, stored, names.key_partition(key, partitions), context)
+            partition = names.key_partition(key, partitions)
+            if half := stored.meta().half:
+                return halves.decided(event, stored, half, partition, context)
+            return redelivery.release(event, stored, partition, context)
         return redelivery.resolve(event, stored, context)
 
     def _context(self, event: Event, stored: Stored | None) -> Context:
-        said = stored.meta().queue if stored and isinstance(event, Due) else ""
-        queue = said or queue_of(event)
+        meta = stored.meta() if stored and isinstance(event, Due) else PLAIN
+        queue = meta.queue or queue_of(event)
         return Context(
             queue,
             self._catalog.of_topic(queue),
             self._clock_ms,
             self._jitter(),
             self._tools.space.delayed,
+            self._catalog.made(queue) if meta.half else 0,
+            self._checks(meta.half.group, queue) if meta.half else "",
         )
+
+    def _checks(self, group: str, queue: str) -> str:
+        """Where the members of a producer group are asked, if it is this queue's."""
+        found = self._catalog.producer_group(group)
+        return self._tools.space.checks(group) if found and found[0] == queue else ""
 
     def _placed(self, outcome: Outcome) -> Outcome:
         """What is parked goes beside others of its key."""
@@ -132,9 +145,13 @@ class Deciding:
     def _missing(self, topics: set[str]) -> set[str]:
         """Those of these topics that are not there. One that belongs to no queue that this catalog
         ever had is not ours to write to, wherever it is: it may be another namespace's."""
-        topics = topics - {self._tools.space.delayed}
+        topics = {topic for topic in topics if not self._is_own(topic)}
         others = {topic for topic in topics if not self._catalog.version(QUEUE, names.home(topic))}
         return others | self._tools.missing(topics - others)
+
+    def _is_own(self, topic: str) -> bool:
+        """Whether it is marq's own, and none of a queue's: one that is missing refuses records."""
+        return topic.startswith(self._tools.space.prefix)
 
     def _elsewhere(self, decided: Decided) -> Decided:
         """A dead letter instead of what would go to a topic that is not there. Without the topic of
@@ -146,7 +163,8 @@ class Deciding:
             outcome = redelivery.buried(stored, context, f"there is no topic {decided.topic!r}")
             if not outcome.record or not self._missing({outcome.record.topic}):
                 return Decided(event, stored, outcome)
-        if stored is None and context.definition is None:
+        is_half = stored is not None and stored.meta().half is not None
+        if context.definition is None and (stored is None or is_half):
             log.warning("dropped, for queue, message and dead letters are gone: %s", event)
             return Decided(event, stored, Outcome(Fate.DROPPED))
         log.warning("put off, for there is no topic to write it to: %s", event)

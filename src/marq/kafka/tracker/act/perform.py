@@ -26,7 +26,7 @@ from marq.core.fold.overdue import Event
 from marq.core.fold.restate import SIZES, caught_up, parting, parts
 from marq.core.fold.state import State
 from marq.core.markers import codec
-from marq.core.markers.marker import Marker, Restate
+from marq.core.markers.marker import HeldParked, Marker, Restate
 from marq.core.messages.stored import Outgoing
 from marq.errors import NotConnected, UnknownMarkerVersion
 from marq.kafka.client.transactions import Away, ProducerFenced, Transactions, Unsure
@@ -229,12 +229,13 @@ class Act:
             for number, each in enumerate(decided)
             if each.outcome and each.outcome.record
         ]
-        ends = self._marker(act.ends(each.event for each in decided))
-        refused = producer.write([*(record for _, record in numbered), ends])
-        if refused == {len(numbered)}:
+        said = [self._marker(marker) for marker in act.said(_outcomes(decided))]
+        refused = producer.write([*(record for _, record in numbered), *said])
+        own = set(range(len(numbered), len(numbered) + len(said)))
+        if refused and refused <= own:
             return set(range(len(decided)))
-        # The ends may have been in one batch with what was refused.
-        return {numbered[at][0] for at in refused - {len(numbered)}}
+        # What is said of them may have been in one batch with what was refused.
+        return {numbered[at][0] for at in refused - own}
 
     def _put_off(self, producer: Transactions, events: list[Event], after_ms: int) -> None:
         if events:
@@ -280,3 +281,8 @@ class Act:
 
     def _marker(self, marker: Marker) -> Outgoing:
         return Outgoing(self._topic, self._partition, None, codec.encode(marker), ())
+
+
+def _outcomes(decided: list[Decided]) -> list[tuple[Event, HeldParked | None]]:
+    """The events, each with what holds it in the place of an end."""
+    return [(each.event, each.outcome.hold if each.outcome else None) for each in decided]

@@ -39,6 +39,8 @@ class Report(msgspec.Struct):
     """How late entries were when they were found, counted by `LATENESS_MS`."""
     late_sum_ms: int = 0
     act_ms: int = 0
+    halves: dict[str, int] = msgspec.field(default_factory=dict)
+    """Half messages by queue."""
     next_lapse_ms: int = 0
     """When the fold has something to emit again; 0: it knows of nothing."""
 
@@ -63,6 +65,7 @@ def of(topic: str, partition: int, batch: Batch) -> Report:
         batch.skipped,
         batch.sources,
         batch.delayed,
+        halves=batch.halves,
         next_lapse_ms=batch.next_lapse_ms,
     )
 
