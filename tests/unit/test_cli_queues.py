@@ -138,3 +138,45 @@ def test_a_queue_is_purged(shop: Shop) -> None:
 
     assert (result.exit_code, result.stdout) == (0, "queue orders purged\n")
     assert orders.receive() == []
+
+
+def test_options_of_a_queue_are_changed_and_the_others_stay(shop: Shop) -> None:
+    shop.broker.queue("orders", lease="1m", ttl="1h")
+
+    changed = shop.queue("update", "orders", "--max-attempts", 8, "--backoff", "2s", "90", "--json")
+    endless = shop.queue("update", "orders", "--no-ttl")
+
+    found = json.loads(changed.stdout)
+    assert (found["max_attempts"], found["backoff"]) == (8, ["2s", "90s"])
+    assert (found["lease"], found["ttl"]) == ("1m", "1h")
+    assert endless.stdout == "queue orders updated\n"
+    assert shop.broker.queue("orders").definition.ttl_ms is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["orders", "ordres --lease 1m", "orders --lease x", "orders --ttl 1h --no-ttl"],
+)
+def test_a_change_that_says_nothing_or_nonsense_is_refused(shop: Shop, words: str) -> None:
+    shop.broker.queue("orders")
+
+    result = shop.queue("update", *words.split())
+
+    assert result.exit_code == 2
+    assert sentence(result).startswith("marq: ")
+
+
+def test_a_queue_is_paused_and_resumed(shop: Shop) -> None:
+    orders = shop.broker.queue("orders")
+
+    assert shop.queue("pause", "orders").stdout == "queue orders paused\n"
+    assert orders.definition.paused
+    assert shop.queue("resume", "orders").stdout == "queue orders resumed\n"
+    assert not orders.definition.paused
+
+
+def test_who_looks_for_a_queue_in_memory_is_told_that_it_is_gone() -> None:
+    result = CliRunner().invoke(app, ["send", "orders", "x", "--url", "memory://"])
+
+    assert result.exit_code == 2
+    assert "memory:// is gone with its process" in sentence(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -67,3 +68,14 @@ def test_one_that_can_tell_nobody_any_more_ends_as_failed() -> None:
 
     assert ended.returncode != 0
     assert "the terminal is gone" in ended.stderr
+
+
+def test_its_url_is_the_setting_s_unless_it_is_said() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "marq.cli", "tracker"],
+        env={**os.environ, "MARQ_URL": "memory://shop"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 2
+    assert "kafka://host:9092,…, not 'memory://shop'" in done.stderr

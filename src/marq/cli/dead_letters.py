@@ -18,7 +18,7 @@ app = typer.Typer(
     help="Look at dead letters, send them again or discard them.", no_args_is_help=True
 )
 Ids = Annotated[
-    list[str] | None, typer.Argument(metavar="[ID]...", help="only these messages; default: all")
+    list[str] | None, typer.Argument(metavar="ID", help="only these messages; default: all")
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="at most this many, oldest first")]
 
@@ -42,7 +42,7 @@ def list_all(
 def show(
     queue: QueueName,
     message_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="which; default: the oldest")
+        str | None, typer.Argument(metavar="ID", help="which; default: the oldest")
     ] = None,
     url: Url = None,
     as_json: Json = False,

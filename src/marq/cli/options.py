@@ -15,6 +15,7 @@ from marq.cli.errors import clear_errors
 from marq.core import names
 from marq.core.duration import Duration
 from marq.errors import ConfigError
+from marq.memory.backend import Memory
 
 Url = Annotated[
     str | None, typer.Option("--url", help="broker to connect to; default: the setting url")
@@ -38,7 +39,15 @@ def existing(broker: marq.Broker, name: str) -> marq.Queue[Any]:
         return broker.queue(name)
     close = get_close_matches(name, found, 3)
     hint = f"did you mean {' or '.join(close)}? If not, " if close else ""
-    raise ConfigError(f"there is no queue {name!r}: {hint}create it with: marq queue create {name}")
+    here = "" if found else _nothing_here(broker)
+    raise ConfigError(
+        f"there is no queue {name!r}{here}: {hint}create it with: marq queue create {name}"
+    )
+
+
+def _nothing_here(broker: marq.Broker) -> str:
+    in_memory = isinstance(broker.backend, Memory)
+    return ", for memory:// is gone with its process; name a cluster" if in_memory else ""
 
 
 def dead_letters(broker: marq.Broker, name: str) -> marq.DeadLetters:

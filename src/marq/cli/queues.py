@@ -1,18 +1,31 @@
-"""`marq queue`: list, create, look at, empty and delete queues."""
+"""`marq queue`: list, create, look at, change, empty and delete queues."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from marq.cli import shown
-from marq.cli.options import Json, QueueName, Url, Yes, connected, duration, existing, sure
+from marq.cli.options import Json, QueueName, Url, Yes, connected, existing, sure
+from marq.cli.queue_options import (
+    Backoff,
+    DeadLetter,
+    Lease,
+    MaxAttempts,
+    Retention,
+    Ttl,
+    changes,
+)
+from marq.core.catalog.options import QueueOptions
+from marq.errors import ConfigError
 
-app = typer.Typer(help="List, create, look at, empty and delete queues.", no_args_is_help=True)
+app = typer.Typer(
+    help="List, create, look at, change, empty and delete queues.", no_args_is_help=True
+)
 
 _COLUMNS = ("name", "partitions", "lease", "max_attempts", "backoff", "dead_letter", "ttl")
 _COUNTS = {
@@ -44,25 +57,13 @@ def list_all(url: Url = None, as_json: Json = False) -> None:
 @app.command()
 def create(
     name: QueueName,
-    lease: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="how long a delivery may take (30s)")
-    ] = None,
-    max_attempts: Annotated[int | None, typer.Option(help="then it is a dead letter (5)")] = None,
-    backoff: Annotated[
-        tuple[str, str] | None,
-        typer.Option(metavar="FIRST LONGEST", help="waits between attempts (1s 5m)"),
-    ] = None,
-    dead_letter: Annotated[
-        bool | None,
-        typer.Option("--dead-letter/--no-dead-letter", help="keep what died, or drop it (keep)"),
-    ] = None,
-    ttl: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="messages expire after this long (never)")
-    ] = None,
+    lease: Lease = None,
+    max_attempts: MaxAttempts = None,
+    backoff: Backoff = None,
+    dead_letter: DeadLetter = None,
+    ttl: Ttl = None,
     partitions: Annotated[int | None, typer.Option(help="fixed once it exists (4)")] = None,
-    retention: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="how long acked messages are kept (0s)")
-    ] = None,
+    retention: Retention = None,
     url: Url = None,
     as_json: Json = False,
 ) -> None:
@@ -70,18 +71,13 @@ def create(
 
     What is left out is as in parentheses.
     """
-    given: dict[str, Any] = {
-        "lease": None if lease is None else duration(lease),
-        "max_attempts": max_attempts,
-        "backoff": None if backoff is None else tuple(map(duration, backoff)),
-        "dead_letter": dead_letter,
-        "ttl": None if ttl is None else duration(ttl),
-        "partitions": partitions,
-        "retention": None if retention is None else duration(retention),
+    given: QueueOptions = {
+        **changes(lease, max_attempts, backoff, dead_letter, ttl, retention),
+        **({} if partitions is None else {"partitions": partitions}),
     }
     with connected(url) as broker:
         known = name in broker.queues()
-        queue = broker.queue(name, **{option: it for option, it in given.items() if it is not None})
+        queue = broker.queue(name, **given)
         found = shown.definition(name, queue.definition)
     if as_json:
         return typer.echo(shown.line({**found, "created": not known}))
@@ -108,6 +104,53 @@ def show(name: QueueName, url: Url = None, as_json: Json = False) -> None:
     for count, value in stats.items():
         counts.add_row(count.replace("_", " "), f"{value:,}", _COUNTS[count])
     Console().print(table, counts)
+
+
+@app.command()
+def update(
+    name: QueueName,
+    lease: Lease = None,
+    max_attempts: MaxAttempts = None,
+    backoff: Backoff = None,
+    dead_letter: DeadLetter = None,
+    ttl: Ttl = None,
+    no_ttl: Annotated[bool, typer.Option("--no-ttl", help="messages do not expire")] = False,
+    retention: Retention = None,
+    url: Url = None,
+    as_json: Json = False,
+) -> None:
+    """Change options of a queue, for deliveries from now on.
+
+    What is left out stays as it is; in parentheses is what a new queue has.
+    """
+    wanted = changes(lease, max_attempts, backoff, dead_letter, ttl, retention)
+    if no_ttl:
+        wanted["ttl"] = None
+    with connected(url) as broker:
+        if not wanted or (no_ttl and ttl is not None):
+            raise ConfigError(
+                "say what to change, such as --lease 1m: see marq queue update --help"
+            )
+        queue = existing(broker, name)
+        queue.update(**wanted)
+        found = shown.definition(name, queue.definition)
+    typer.echo(shown.line(found) if as_json else f"queue {name} updated")
+
+
+@app.command()
+def pause(name: QueueName, url: Url = None) -> None:
+    """Hand out no messages of a queue until it is resumed; sending goes on."""
+    with connected(url) as broker:
+        existing(broker, name).pause()
+    typer.echo(f"queue {name} paused")
+
+
+@app.command()
+def resume(name: QueueName, url: Url = None) -> None:
+    """Hand out a queue's messages again."""
+    with connected(url) as broker:
+        existing(broker, name).resume()
+    typer.echo(f"queue {name} resumed")
 
 
 @app.command()

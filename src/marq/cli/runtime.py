@@ -160,6 +160,9 @@ def _table(*more: str) -> Table:
 
 
 def _status_view(found: embedded.Status) -> Group:
+    if found.status == "stopped" and not found.failure:
+        hint = Text("nothing runs here: marq up starts it")
+        return Group(_headline(found.status, ""), hint, Text(f"data in {found.directory}"))
     table = _table("up for", "log")
     for broker in found.brokers:
         row = (f"broker {broker.id}", str(broker.pid or "-"), str(broker.port))

@@ -31,7 +31,10 @@ _LOOK_S = 0.2
 
 
 def tracker(
-    url: Annotated[str, typer.Option("--url", help="kafka://host:9092,…")],
+    url: Annotated[
+        str | None,
+        typer.Option("--url", help="kafka://host:9092,…; default: the setting url"),
+    ] = None,
     master: Annotated[
         str,
         typer.Option(
@@ -62,7 +65,9 @@ def tracker(
     """
     logs.show()
     with clear_errors():
-        found = _made(url, master, checkpoint, metrics_port, tick, conf or [])
+        found = _made(
+            url or settings.load().url, master, checkpoint, metrics_port, tick, conf or []
+        )
         _run(found)
 
 
