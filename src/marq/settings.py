@@ -43,11 +43,17 @@ class ConnectOptions(TypedDict, total=False):
     """The settings as arguments of `marq.connect`, beside its URL."""
 
     connect_timeout: Duration
+    """How long to wait for a broker before giving up; 30 seconds."""
     drain_timeout: Duration
+    """How long handlers may go on when a worker is told to stop; 30 seconds."""
     max_delay: Duration
+    """The longest delay of a message; 30 days."""
     namespace: str
+    """Whose logs and queues, where a cluster is shared by teams."""
     cache_dir: str | Path | None
+    """Where the embedded broker's jars are kept."""
     kafka: Mapping[str, Any]
+    """More settings for librdkafka, such as `{"sasl.username": "shop"}`."""
 
 
 DurationMs = Annotated[int, BeforeValidator(_duration_ms)]

@@ -132,3 +132,12 @@ def test_the_site_has_every_page_and_every_public_name() -> None:
     assert {each for each in marq.__all__ if each not in named} == {
         each for each in marq.__all__ if hasattr(marq.errors, each)
     }
+
+
+def test_every_file_that_the_design_names_is_there() -> None:
+    said = _FENCE.sub("", (ROOT / "docs" / "design.md").read_text())
+    paths = re.findall(r"`((?:[\w-]+/)+(?:[\w-]+\.[a-z]+)?)`", said)
+
+    assert paths
+    for path in paths:
+        assert (ROOT / path).exists() or (ROOT / "src" / "marq" / path).exists(), path

@@ -28,16 +28,27 @@ class GroupOptions(TypedDict, total=False):
     mappings: abc.Mapping[str, Iterable[int]]
     """Or outright: which partitions each member has."""
     kind: Literal["elastic", "static"]
+    """Static: reads the queue itself, with a fixed membership."""
     partitioning_filters: Iterable[PartitioningFilter]
+    """Which messages it takes, and what of their subject is the key; all, by their keys."""
     max_buffered_msgs: int
+    """Copying stops while as many wait; 0: never."""
     max_buffered_bytes: int
+    """Copying stops while as much waits; 0: never."""
     allocation: Literal["even", "sticky"]
+    """Sticky: as little as can be moves when members change."""
     ack_wait: Duration
+    """How long a delivery may take; 5 seconds."""
     max_ack_pending: int
+    """How many may be handed out and not acked; 1."""
     pending_per: Literal["member", "partition"]
+    """Whose that number is."""
     max_deliver: int
+    """Deliveries of a message before it is a dead letter; 5, 0: no limit."""
     lease: Duration
+    """Silence of an instance until another takes over; 2 seconds, with several brokers 5."""
     router: Literal["members", "spark"]
+    """Who copies the queue's messages to the group's topic."""
 
 
 def config_fields(options: abc.Mapping[str, Any]) -> dict[str, Any]:

@@ -23,12 +23,19 @@ class SendOptions(TypedDict, total=False):
     """What can be said about a message beside its payload."""
 
     key: str | bytes | None
+    """Messages of one key go to one partition."""
     headers: HeaderValues | None
+    """They stay with the message through every copy."""
     delay: Duration | None
+    """Hand it out this long after the log took it, at the earliest."""
     at: datetime | None
+    """Hand it out at this time, at the earliest; with a time zone."""
     ttl: Duration | None
+    """It expires after this long; None: as the queue's messages do."""
     priority: int
+    """Not available yet: 0."""
     message_id: str | None
+    """An id of your own; None: the place where it was first written."""
 
 
 class Message(Struct, frozen=True, gc=False):
