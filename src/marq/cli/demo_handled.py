@@ -53,7 +53,7 @@ class Notebook:
 
 
 @dataclass(slots=True)
-class Lines:
+class LinesSoFar:
     """All lines of a file so far."""
 
     file: Path

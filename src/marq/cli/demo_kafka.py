@@ -16,7 +16,7 @@ from rich.table import Table
 import marq
 from marq import embedded, threads
 from marq.cli import demo_kill, demo_rate
-from marq.cli.demo_handled import HANDLED, LONG, POISON, Lines
+from marq.cli.demo_handled import HANDLED, LONG, POISON, LinesSoFar
 from marq.cli.demo_stage import say, title
 from marq.cli.demo_workers import PATIENCE_S, PROCESSES, Workers, wait_until
 from marq.embedded import tracker
@@ -60,7 +60,7 @@ def _show(runtime: embedded.Runtime, directory: str, summary: Table) -> None:
             reminder = Reminder(broker)
             poison = orders.send(POISON)
             say(f"sent {poison.message_id}, which no handler can stand")
-            watch = Watch(Lines(Path(directory) / HANDLED))
+            watch = Watch(LinesSoFar(Path(directory) / HANDLED))
             watch.until(MESSAGES)
             wait_until(lambda: _open(orders) == 0, "nothing was open")
             _all_handled(watch, summary)
@@ -86,7 +86,7 @@ def _send(orders: marq.Queue[object], summary: Table) -> None:
 class Watch:
     """Says how many orders were handled, as it goes on."""
 
-    def __init__(self, handled: Lines) -> None:
+    def __init__(self, handled: LinesSoFar) -> None:
         self.handled = handled
         self._at = time.monotonic()
         self._then = 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from marq.cli.demo_handled import ANSWERS, BEGUN, Line, Lines
+from marq.cli.demo_handled import ANSWERS, BEGUN, Line, LinesSoFar
 from marq.cli.demo_stage import say
 from marq.cli.demo_workers import Workers, wait_until
 from marq.errors import RuntimeFailed
@@ -29,7 +29,7 @@ class Killed:
 
 def one_that_holds(workers: Workers, directory: Path, long_orders: int) -> Killed:
     """Kill the worker with most long orders, once all of them have begun; then the bank answers."""
-    begun = Lines(directory / BEGUN)
+    begun = LinesSoFar(directory / BEGUN)
 
     def all_have_begun() -> bool:
         begun.look()
@@ -47,7 +47,7 @@ def one_that_holds(workers: Workers, directory: Path, long_orders: int) -> Kille
     return killed
 
 
-def show(killed: Killed, handled: Lines, summary: Table) -> None:
+def show(killed: Killed, handled: LinesSoFar, summary: Table) -> None:
     """What the dead worker held, and what became of it."""
     back = {line.order: line for line in handled.came_back()}
     say(

@@ -10,7 +10,7 @@ import typer
 from marq.cli import plain, sending, shown
 from marq.cli.options import Json, QueueName, Url, connected, duration, existing
 from marq.cli.receiving import Receiving, Wanted
-from marq.cli.sending import Teller
+from marq.cli.sending import SentTeller
 from marq.cli.signals import stop_asked
 from marq.errors import QueueError
 from marq.work.job import Deliveries
@@ -47,7 +47,7 @@ def send(
     as_json: Json = False,
 ) -> None:
     """Send a message; returns when it is durable and prints its id."""
-    tell = Teller(as_json, quiet=lines)
+    tell = SentTeller(as_json, quiet=lines)
     with connected(url) as broker:
         found = existing(broker, queue)
         options = sending.options(

@@ -9,7 +9,7 @@ import typer
 from marq.cli.options import duration
 from marq.core.catalog.options import QueueChanges
 
-Lease = Annotated[
+LeaseOption = Annotated[
     str | None, typer.Option(metavar="DURATION", help="how long a delivery may take (30s)")
 ]
 MaxAttempts = Annotated[int | None, typer.Option(help="then it is a dead letter (5)")]
@@ -17,7 +17,7 @@ Backoff = Annotated[
     tuple[str, str] | None,
     typer.Option(metavar="FIRST LONGEST", help="waits between attempts (1s 5m)"),
 ]
-DeadLetter = Annotated[
+DeadLetterOption = Annotated[
     bool | None,
     typer.Option("--dead-letter/--no-dead-letter", help="keep what died, or drop it (keep)"),
 ]

@@ -13,8 +13,8 @@ from marq.cli import shown
 from marq.cli.options import Json, QueueName, Url, Yes, connected, existing, sure
 from marq.cli.queue_options import (
     Backoff,
-    DeadLetter,
-    Lease,
+    DeadLetterOption,
+    LeaseOption,
     MaxAttempts,
     Retention,
     Ttl,
@@ -57,10 +57,10 @@ def list_all(url: Url = None, as_json: Json = False) -> None:
 @app.command()
 def create(
     name: QueueName,
-    lease: Lease = None,
+    lease: LeaseOption = None,
     max_attempts: MaxAttempts = None,
     backoff: Backoff = None,
-    dead_letter: DeadLetter = None,
+    dead_letter: DeadLetterOption = None,
     ttl: Ttl = None,
     partitions: Annotated[int | None, typer.Option(help="fixed once it exists (4)")] = None,
     retention: Retention = None,
@@ -109,10 +109,10 @@ def show(name: QueueName, url: Url = None, as_json: Json = False) -> None:
 @app.command()
 def update(
     name: QueueName,
-    lease: Lease = None,
+    lease: LeaseOption = None,
     max_attempts: MaxAttempts = None,
     backoff: Backoff = None,
-    dead_letter: DeadLetter = None,
+    dead_letter: DeadLetterOption = None,
     ttl: Ttl = None,
     no_ttl: Annotated[bool, typer.Option("--no-ttl", help="messages do not expire")] = False,
     retention: Retention = None,

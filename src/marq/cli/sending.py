@@ -26,7 +26,7 @@ STDIN = "-"
 _JSON = "application/json"
 
 
-class Teller:
+class SentTeller:
     """Tells of each message that is durable, and how far a long input has come."""
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
@@ -58,7 +58,7 @@ class Teller:
 
 
 def send_all(
-    queue: marq.Queue[Any], payloads: Iterable[Payload], options: SendOptions, tell: Teller
+    queue: marq.Queue[Any], payloads: Iterable[Payload], options: SendOptions, tell: SentTeller
 ) -> None:
     """Send them in order; what was sent before an error is told before it is raised."""
     under_way: deque[Receipt[marq.Sent]] = deque()

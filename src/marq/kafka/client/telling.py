@@ -16,7 +16,7 @@ log = logging.getLogger("marq.kafka.client")
 EVERY_S = 60.0
 
 
-class Event(NamedTuple):
+class WhatHappened(NamedTuple):
     """Something that happened, by its name in the log, and what to do about it."""
 
     name: str
@@ -24,40 +24,44 @@ class Event(NamedTuple):
 
 
 _ERRORS = {
-    KafkaError._ALL_BROKERS_DOWN: Event(
+    KafkaError._ALL_BROKERS_DOWN: WhatHappened(
         "no broker reachable",
         "check that the cluster runs, and that its address can be reached from here; "
         "what was sent and acked waits, and is written as soon as a broker answers",
     ),
-    KafkaError._TRANSPORT: Event(
+    KafkaError._TRANSPORT: WhatHappened(
         "broker connection failed",
         "nothing if a broker restarts; else check that this machine reaches the addresses the "
         "brokers give (advertised.listeners), and that the protocol is theirs (security.protocol)",
     ),
-    KafkaError._RESOLVE: Event(
+    KafkaError._RESOLVE: WhatHappened(
         "broker name not resolved",
         "check the host names in the URL, and those the brokers give (advertised.listeners)",
     ),
-    KafkaError._MAX_POLL_EXCEEDED: Event(
+    KafkaError._MAX_POLL_EXCEEDED: WhatHappened(
         "group left for want of polls",
         "this process stood still for minutes; what it had fetched comes back by itself",
     ),
 }
-_OTHER_ERROR = Event("Kafka client error", "if it goes on, look at the brokers' logs for its cause")
+_OTHER_ERROR = WhatHappened(
+    "Kafka client error", "if it goes on, look at the brokers' logs for its cause"
+)
 
 _LINES = {
-    "REQTMOUT": Event(
+    "REQTMOUT": WhatHappened(
         "broker requests timed out",
         "look whether the broker is overloaded or the network loses packets; they are sent again",
     ),
-    "SESSTMOUT": Event(
+    "SESSTMOUT": WhatHappened(
         "group session timed out",
         "this process was paused, or the broker that keeps its group away; what it had fetched "
         "comes back by itself",
     ),
     "MAXPOLL": _ERRORS[KafkaError._MAX_POLL_EXCEEDED],
 }
-_OTHER_LINE = Event("librdkafka warning", "if it goes on, look at the brokers' logs for its cause")
+_OTHER_LINE = WhatHappened(
+    "librdkafka warning", "if it goes on, look at the brokers' logs for its cause"
+)
 _TOLD_ELSEWHERE = frozenset({"FAIL", "ERROR", "FATAL"})
 """To the error callback, or by calls that fail."""
 _OWN_SETTINGS = "CONFWARN"
@@ -71,7 +75,7 @@ class Teller:
         self._clock = clock
         self._quiet: dict[str, tuple[float, int]] = {}
 
-    def tell(self, event: Event, error: str, key: str | None = None, **more: str) -> None:
+    def tell(self, event: WhatHappened, error: str, key: str | None = None, **more: str) -> None:
         """Log it, unless it was within the last minute; `key`: what counts as the same."""
         key = key or event.name
         # Without a lock, which a fork could leave taken: at worst a line is written twice.
