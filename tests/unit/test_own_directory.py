@@ -55,3 +55,14 @@ def test_what_a_process_uses_that_still_runs_stays(tmp_path: Path) -> None:
     own = OwnDirectory(tmp_path, "marq-")
 
     assert {*tmp_path.iterdir()} == {used.path, own.path, young, others}
+
+
+def test_a_directory_of_someone_else_stays_whatever_its_name(tmp_path: Path) -> None:
+    data = tmp_path / "marq-data"  # as of `marq up --data`, or of a benchmark that runs
+    data.mkdir()
+    (data / "messages").write_text("of months")
+    os.utime(data, (LONG_AGO, LONG_AGO))
+
+    OwnDirectory(tmp_path, "marq-")
+
+    assert [path.name for path in data.iterdir()] == ["messages"]

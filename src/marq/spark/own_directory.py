@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-_LOCK = ".lock"
+_LOCK = ".marq-own-directory"
 _MADE_S = 60.0
 """By then one that is being made has its lock."""
 
@@ -51,7 +51,7 @@ def _remove_abandoned(parent: Path, prefix: str) -> None:
 
 
 def _is_abandoned(path: Path) -> bool:
-    lock = _opened(path / _LOCK)
+    lock = os.open(path / _LOCK, os.O_RDWR | os.O_CLOEXEC)  # without one it is somebody else's
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
