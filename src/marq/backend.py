@@ -6,7 +6,7 @@ broker, the Kafka client) offers them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -154,6 +154,10 @@ class Backend(Protocol):
 
     def send(self, queue: str, message: Message) -> Receipt[Sent]:
         """Send it; the receipt tells where it is once it is durable."""
+        ...
+
+    def send_at_once(self, queue: str, messages: Sequence[Message]) -> list[Receipt[Sent]]:
+        """The same for whoever waits for all of these: they do not wait for others to come."""
         ...
 
     def send_bytes(self, queue: str, value: bytes) -> Receipt[Sent]:

@@ -68,7 +68,8 @@ class Queue(Generic[T]):
 
     def send(self, payload: Any, **options: Unpack[SendOptions]) -> Sent:
         """Send a message; returns when it is durable."""
-        return self.send_nowait(payload, **options).result()
+        (receipt,) = self._backend.send_at_once(self.name, [self._message(payload, options)])
+        return receipt.result()
 
     def send_nowait(self, payload: Any, **options: Unpack[SendOptions]) -> Receipt[Sent]:
         """Send a message; the light result tells when it is durable."""
@@ -84,7 +85,7 @@ class Queue(Generic[T]):
         messages = [self._message(each, options) for each in payloads]
         if options.get("message_id") is not None and len(messages) > 1:
             raise ConfigError("message_id is one message's: send them one by one")
-        return _all([self._backend.send(self.name, message) for message in messages])
+        return _all(self._backend.send_at_once(self.name, messages))
 
     def _message(self, payload: Any, options: SendOptions) -> sending.Message:
         message = sending.message(payload, options, self._max_delay_ms)

@@ -52,8 +52,9 @@ def kill_reporter(backend: Kafka, patch: pytest.MonkeyPatch) -> None:
 
 
 def kill_sender(backend: Kafka, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(backend.sender, "_hear", die)
-    backend.sender._poller.join(PATIENCE_S)
+    for sender in (backend.sender, backend.senders.prompt):
+        patch.setattr(sender, "_hear", die)
+        sender._poller.join(PATIENCE_S)
 
 
 def kill_pump(backend: Kafka, patch: pytest.MonkeyPatch) -> None:
@@ -113,7 +114,6 @@ def test_what_nobody_reports_any_more_was_not_sent(
     assert isinstance(doomed.backend, Kafka)
     with monkeypatch.context() as patch:
         kill_sender(doomed.backend, patch)
-        doomed.backend.sender._poller.join(PATIENCE_S)
 
     for call in (queue.flush, lambda: queue.send(b"2")):
         with pytest.raises(marq.QueueError, match="injected"):

@@ -21,6 +21,7 @@ from marq.kafka.cluster.reader import LogReader
 from marq.kafka.finishing import finish
 from marq.kafka.marking.markers import Markers
 from marq.kafka.sending.sender import Sender
+from marq.kafka.sending.senders import Senders
 from marq.settings import Settings
 
 _LINGER_MS, _MARKER_LINGER_MS = 5, 1
@@ -44,6 +45,7 @@ class Access:
         """Nothing is known or sent yet in this process."""
         self._lock = threading.RLock()
         self._connection: Connection | None = None
+        self._senders: Senders | None = None
         self._sender: Sender | None = None
         self._markers: Markers | None = None
         self.sequence = count(1)
@@ -56,8 +58,8 @@ class Access:
         here a connection is made when one is needed."""
         if self._markers is not None:
             self._markers.forked()
-        if self._sender is not None:
-            self._sender.forked()
+        if self._senders is not None:
+            self._senders.forked()
         self._begin()
 
     def _connected(self) -> Connection:
@@ -96,14 +98,23 @@ class Access:
         return self._connected().replicas
 
     @property
-    def sender(self) -> Sender:
+    def senders(self) -> Senders:
         with self._lock:
-            if self._sender is None:
+            if self._senders is None:
                 self._refuse_if_closed()
-                settings = config.producer(self.servers, self.extra, _LINGER_MS)
-                self._sender = Sender(settings, self._fail)
+                self._senders = Senders(self._producer_settings, _LINGER_MS, self._fail)
                 lifetime.at_work()
-            return self._sender
+            return self._senders
+
+    @property
+    def sender(self) -> Sender:
+        """For messages nobody waits for one by one."""
+        self._sender = self._sender or self.senders.gathering
+        return self._sender
+
+    def _producer_settings(self, linger_ms: float) -> config.Config:
+        self._refuse_if_closed()
+        return config.producer(self.servers, self.extra, linger_ms)
 
     @property
     def markers(self) -> Markers:
@@ -152,9 +163,9 @@ class Access:
         until = None if timeout_s is None else time.monotonic() + timeout_s
         if self._markers is not None:
             self._markers.flush_now()  # while messages are on their way
-        if self._sender is not None:
-            self._sender.flush(timeout_s)
-            self._sender.tell()
+        if self._senders is not None:
+            self._senders.flush(timeout_s)
+            self._senders.tell()
         if self._markers is not None:
             left_s = None if until is None else max(0.0, until - time.monotonic())
             if not self._markers.flush(left_s):
@@ -163,7 +174,7 @@ class Access:
 
     def finish(self, timeout_s: float) -> str:
         """Make durable what was sent and settled; what is not in time, in words."""
-        return finish(self._sender, self._markers, time.monotonic() + timeout_s)
+        return finish(self._senders, self._markers, time.monotonic() + timeout_s)
 
     def in_hands(self) -> bool:
         """Whether someone may still settle what was handed out."""
@@ -174,8 +185,8 @@ class Access:
         self._closed = True
         with contextlib.ExitStack() as last:  # each of them, even if one before it fails
             last.callback(self._disconnect)
-            if self._sender is not None:
-                last.callback(self._sender.close)
+            if self._senders is not None:
+                last.callback(self._senders.close)
             if self._markers is not None:
                 last.callback(self._markers.close)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from weakref import WeakSet
 
@@ -29,6 +29,7 @@ from marq.kafka.receiving.inbox import KafkaInbox
 from marq.kafka.receiving.pump import Pump
 from marq.kafka.receiving.queue_end import QueueEnd, leave
 from marq.kafka.sending.outgoing import outgoing
+from marq.kafka.sending.sender import Sender
 from marq.message import Sent, Stats
 from marq.receipt import Receipt
 from marq.settings import Settings
@@ -107,9 +108,16 @@ class Kafka(Access):
     # Sending.
 
     def send(self, queue: str, message: Message) -> Receipt[Sent]:
+        return self._send(self.sender, queue, message)
+
+    def send_at_once(self, queue: str, messages: Sequence[Message]) -> list[Receipt[Sent]]:
+        sender = self.senders.at_once(len(messages))
+        return [self._send(sender, queue, message) for message in messages]
+
+    def _send(self, sender: Sender, queue: str, message: Message) -> Receipt[Sent]:
         if message.plain:
-            return self.sender.send_plain(queue, message.value, message.key)
-        return self.sender.send(outgoing(queue, message, self.space.delayed, self.now_ms))
+            return sender.send_plain(queue, message.value, message.key)
+        return sender.send(outgoing(queue, message, self.space.delayed, self.now_ms))
 
     def send_bytes(self, queue: str, value: bytes) -> Receipt[Sent]:
         return (self._sender or self.sender).send_plain(queue, value, None)
@@ -120,7 +128,7 @@ class Kafka(Access):
             return False
         ref = ParkedRef(round(sent.due.timestamp() * 1_000), sent.offset)
         hold = codec.encode(Hold(parked=(HeldParked(ref, Action.CANCEL),)))
-        at_ms = self.sender.append(sent.topic, sent.partition, hold, self.connect_timeout_s)
+        at_ms = self.senders.prompt.append(sent.topic, sent.partition, hold, self.connect_timeout_s)
         return (self.now_ms() if at_ms is None else at_ms) < ref.due_ms - AHEAD_MS
 
     # Receiving.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from random import Random
 
@@ -104,6 +104,9 @@ class Memory:
                     Outgoing(queue, placed, message.key, message.value, headers)
                 )
         return Answered(_sent(stored))
+
+    def send_at_once(self, queue: str, messages: Sequence[Message]) -> list[Receipt[Sent]]:
+        return [self.send(queue, message) for message in messages]
 
     def send_bytes(self, queue: str, value: bytes) -> Receipt[Sent]:
         return self.send(queue, Message(value))

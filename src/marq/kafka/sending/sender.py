@@ -118,7 +118,7 @@ def _topic(message: Any) -> str:
 
 
 class Sender(LastingProducer):
-    """One producer for all queues of a process.
+    """A producer for all queues of a process.
 
     What was under way when it had to be replaced fails: whoever sent it knows whether to send it
     again.
@@ -203,6 +203,11 @@ class Sender(LastingProducer):
                 return left
             self._producer.flush(_SLICE_S)
         return 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is under way."""
+        return len(self._producer) > 0 or bool(self._replaced)
 
     def _under_way(self) -> int:
         return len(self._producer) + sum(map(len, list(self._replaced)))
