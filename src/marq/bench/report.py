@@ -11,6 +11,7 @@ import msgspec
 from rich.console import Group
 from rich.table import Table
 
+from marq.bench.latency import Row as Delay
 from marq.bench.plan import CONSUMING, SENDING, TITLES, Measured, Plan
 from marq.bench.summary import Goal, Row
 
@@ -53,6 +54,17 @@ def sending(rows: list[Row], plan: Plan) -> Table:
     return table
 
 
+def latency(rows: list[Delay]) -> Table:
+    """How long one message takes."""
+    headings = ("messages", "p50 ms", "p99 ms", "p50 of bare", "p99 of bare")
+    table = _table("how long one message takes", 2, "", "at", *headings)
+    for row in rows:
+        of_bare = _ratio(row.times_p50), _ratio(row.times_p99)
+        figures = f"{row.messages:,}", f"{row.p50_ms:.2f}", f"{row.p99_ms:.2f}"
+        table.add_row(row.title, row.at, *figures, *of_bare)
+    return table
+
+
 def _rounds(plan: Plan) -> str:
     return "one round" if plan.rounds == 1 else f"median of {plan.rounds} rounds"
 
@@ -84,9 +96,15 @@ def _ratio(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def json_line(rows: list[Row], goals: list[Goal], plan: Plan, measured: list[Measured]) -> str:
+def json_line(
+    rows: list[Row],
+    goals: list[Goal],
+    plan: Plan,
+    measured: list[Measured],
+    delays: Iterable[Delay] = (),
+) -> str:
     """Everything, for programs."""
     where = {"cores": os.cpu_count(), "python": platform.python_version(), "on": platform.machine()}
     met = [{**msgspec.to_builtins(goal), "met": goal.met} for goal in goals]
     found = {"plan": plan, "machine": where, "rows": rows, "goals": met, "measured": measured}
-    return msgspec.json.encode({"bench": found}).decode()
+    return msgspec.json.encode({"bench": {**found, "latency": list(delays)}}).decode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from marq import embedded
@@ -18,14 +18,15 @@ Say = Callable[[str], None]
 _WARM_UP = ("bare", "pull")
 
 
-def on_a_broker_of_its_own(plan: Plan, say: Say) -> list[Measured]:
-    """Everything in a directory that is gone afterwards."""
+@contextmanager
+def broker_of_its_own(say: Say) -> Iterator[str]:
+    """How to reach it; everything is in a directory that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="marq-bench-") as directory:
         say("starting Kafka")
         runtime = embedded.start(Path(directory) / "runtime", tracker=False, parent=os.getpid())
         try:
             topics.delete_at_once(runtime.bootstrap_servers)
-            return measure(plan, runtime.bootstrap_servers, say)
+            yield runtime.bootstrap_servers
         finally:
             runtime.stop()
 
