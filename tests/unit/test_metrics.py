@@ -18,7 +18,7 @@ from marq.core.markers.marker import Action, ParkedRef
 from marq.embedded import ports
 from marq.kafka.cluster.troubles import Troubles
 from marq.kafka.tracker.act.report import Report
-from marq.spark.metrics import Metrics
+from marq.spark.metrics import Clocks, Metrics
 
 NOW = 1_700_000_000_000
 BOUNDS = ("0.01", "0.025", "0.05", "60.0", "+Inf")
@@ -37,7 +37,7 @@ def told(metrics: Metrics, name: str, **labels: str) -> float | None:
 
 
 def test_lateness_is_a_histogram_that_prometheus_can_take_quantiles_of() -> None:
-    metrics, found = Metrics(lambda: NOW), report()
+    metrics, found = Metrics(Clocks(lambda: NOW)), report()
     late = (10, 30, 30, 70_000)
     found.settled([due(NOW - ms) for ms in late], [Fate.COPIED] * len(late))
 
@@ -52,7 +52,7 @@ def test_lateness_is_a_histogram_that_prometheus_can_take_quantiles_of() -> None
 
 def test_lag_goes_on_growing_while_no_batch_comes_to_an_end() -> None:
     clock = [NOW]
-    metrics = Metrics(lambda: clock[0])
+    metrics = Metrics(Clocks(lambda: clock[0]))
     unknown = told(metrics, "marq_tracker_lag_seconds")
     assert unknown is not None and math.isnan(unknown)
     metrics.batch([report()], 0.2)
@@ -64,7 +64,7 @@ def test_lag_goes_on_growing_while_no_batch_comes_to_an_end() -> None:
 
 def test_only_this_machine_may_ask_unless_an_address_is_named() -> None:
     (port,) = ports.choose(1, random.Random())
-    assert Metrics(lambda: NOW, port).served
+    assert Metrics(Clocks(lambda: NOW), port).served
 
     with socket.create_connection(("127.0.0.1", port), 5):
         pass
@@ -73,7 +73,7 @@ def test_only_this_machine_may_ask_unless_an_address_is_named() -> None:
 
 
 def test_failures_of_housekeeping_are_told() -> None:
-    metrics, troubles = Metrics(lambda: NOW), Troubles()
+    metrics, troubles = Metrics(Clocks(lambda: NOW)), Troubles()
     metrics.count(troubles)
 
     troubles.tell("counting 'orders'", ValueError())
@@ -88,4 +88,4 @@ def test_a_port_that_is_taken_is_a_clear_error() -> None:
         taken.listen(1)
 
         with pytest.raises(marq.ConfigError, match=f"port {port} .*--metrics-port"):
-            Metrics(lambda: NOW, port)
+            Metrics(Clocks(lambda: NOW), port)

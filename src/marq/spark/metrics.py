@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import accumulate
 from threading import Thread
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
@@ -53,15 +54,22 @@ class _Failures(Collector):
         )
 
 
+class Clocks(NamedTuple):
+    """What it is told by, whenever it is asked."""
+
+    now_ms: Callable[[], int | None]
+    """The log's clock."""
+    rested_ms: Callable[[], int] = lambda: 0
+    """How far the hold logs are known to have nothing to be read, while no batch is made."""
+
+
 class Metrics:
     """Counters of one tracker; served on a port, if one is given."""
 
-    def __init__(
-        self, now_ms: Callable[[], int | None], port: int = 0, host: str = "127.0.0.1"
-    ) -> None:
+    def __init__(self, clocks: Clocks, port: int = 0, host: str = "127.0.0.1") -> None:
         registry = self.registry = CollectorRegistry()
-        self._now_ms = now_ms
-        self._clock_ms = 0
+        self._clocks = clocks
+        self._read_ms = 0
         self._batch_s = Histogram(
             "marq_tracker_batch_seconds", "Time a batch took", buckets=_BATCH_S, registry=registry
         )
@@ -71,9 +79,9 @@ class Metrics:
             buckets=_BATCH_S,
             registry=registry,
         )
-        self._clock = Gauge(
+        Gauge(
             "marq_tracker_clock_seconds", "The clock of the slowest hold log", registry=registry
-        )
+        ).set_function(lambda: self._clock_ms / 1_000)
         Gauge(
             "marq_tracker_lag_seconds",
             "How far that is behind the log's clock now, whatever this machine's clock says",
@@ -139,14 +147,17 @@ class Metrics:
             self._failed.inc(report.failed)
             self._late.add(report)
         if reports:
-            self._clock_ms = min(report.clock_ms for report in reports)
-            self._clock.set(self._clock_ms / 1_000)
+            self._read_ms = min(report.clock_ms for report in reports)
             self._claims.set(sum(report.claims for report in reports))
             self._held.set(sum(_held(report) for report in reports))
             self._skipped.set(sum(report.skipped for report in reports))
 
+    @property
+    def _clock_ms(self) -> int:
+        return max(self._read_ms, self._clocks.rested_ms())
+
     def _lag_s(self) -> float:
-        now_ms = self._now_ms()
+        now_ms = self._clocks.now_ms()
         return (now_ms - self._clock_ms) / 1_000 if now_ms and self._clock_ms else float("nan")
 
 

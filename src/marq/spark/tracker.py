@@ -32,12 +32,13 @@ from marq.kafka.tracker.catalog_keeping import CatalogKeeping
 from marq.kafka.tracker.housekeeping import Keeping
 from marq.kafka.tracker.ticks import Ticks
 from marq.settings import Settings
-from marq.spark import acting, pace, pipeline, session
+from marq.spark import acting, pipeline, session
 from marq.spark.acting import Acting
 from marq.spark.checkpoint import Checkpoints, blames_checkpoint
 from marq.spark.java_settings import java_settings
-from marq.spark.metrics import Metrics
+from marq.spark.metrics import Clocks, Metrics
 from marq.spark.pulse import Pulse
+from marq.spark.resting import Resting
 from marq.stopping import Stopping
 
 log = logging.getLogger("marq.tracker")
@@ -83,15 +84,15 @@ class Tracker:
         self._producer = config.producer(options.servers, self._extra, 0)
         self._places = self._hold_logs()
         self._batches = 0
-        self._rested_at = time.monotonic()
         self._stopping = Stopping()
         self._spark: SparkSession | None = None
         self.ready = threading.Event()
         """Set when the first batch has been acted on."""
         self._ticks = Ticks(self._producer, self._places, options.tick_s)
         self._pulse = Pulse()
-        host = options.metrics_host
-        self.metrics = Metrics(self._ticks.clock.known_ms, options.metrics_port, host)
+        self._resting = Resting(self._ticks, self._pulse, self._stopping)
+        clocks = Clocks(self._ticks.clock.known_ms, lambda: self._resting.clock_ms)
+        self.metrics = Metrics(clocks, options.metrics_port, options.metrics_host)
         self._keeping = Keeping(
             self._kafka,
             Seeker(config.reader(options.servers, self._extra)),
@@ -137,6 +138,7 @@ class Tracker:
     def stop(self) -> None:
         """Ask it to end after the batch it is at."""
         self._stopping.set()
+        self._ticks.wake()
 
     @property
     def stopping(self) -> bool:
@@ -207,6 +209,7 @@ class Tracker:
         while query.isActive:
             self._refuse_to_go_without()
             if self._stopping.wait(LOOK_S) or not self._is_owner():
+                self.stop()  # it rests in a batch, and ends with that
                 query.stop()
                 break
         self._pulse.stopped()
@@ -227,6 +230,7 @@ class Tracker:
         source = pipeline.QuerySource(
             self._options.servers, self._kafka.space, java_settings(self._extra)
         )
+        self._resting.begin()
         return pipeline.start(spark, source, str(self._checkpoints.current), ends, self._batch)
 
     def _batch(self, frame: DataFrame, number: int) -> None:
@@ -244,13 +248,4 @@ class Tracker:
         self.metrics.batch(reports, time.monotonic() - began)
         self._batches += 1
         self.ready.set()
-        self._rest(reports)
-
-    def _rest(self, reports: list[report.Report]) -> None:
-        batch_s = time.monotonic() - self._rested_at
-        rest = pace.rest(reports, self._ticks.clock.known_ms(), batch_s)
-        self._pulse.made(rest.seconds)
-        self._stopping.wait(rest.seconds)
-        if rest.lapse_ms:
-            self._ticks.tell(rest.lapse_ms)
-        self._rested_at = time.monotonic()
+        self._resting.after(reports)
