@@ -50,6 +50,8 @@ class ConnectOptions(TypedDict, total=False):
     """The longest delay of a message; 30 days."""
     namespace: str
     """Whose logs and queues, where a cluster is shared by teams."""
+    hold_log_partitions: int
+    """How many partitions the logs of marq's own have, when they are first made; 4."""
     cache_dir: str | Path | None
     """Where the embedded broker's jars are kept."""
     kafka: Mapping[str, Any]
@@ -119,6 +121,9 @@ class Settings(BaseSettings):
     max_delay: DurationMs = Field(30 * 86_400_000, description="the longest delay of a message")
     namespace: str = Field(
         "", description="whose logs and queues, where a cluster is shared by teams"
+    )
+    hold_log_partitions: int = Field(
+        4, ge=1, le=64, description="how many the logs of marq's own have, when they are first made"
     )
     cache_dir: Path | None = Field(None, description="where the embedded broker's jars are kept")
     kafka: dict[str, str | int | float | bool] = Field(

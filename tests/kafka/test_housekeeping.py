@@ -197,7 +197,7 @@ def test_workers_that_begin_behind_a_transaction_leave_no_holes(
 
     house.fold()
 
-    sources = [s for each in house.keeping._reports.values() for s in each.sources]
+    sources = house.keeping._heard.sources()
     (count,) = (source for source in sources if source.queue == queue.name)
     assert count.ever == [(0, 8)]  # the last one's record is claimed with what comes after it
 

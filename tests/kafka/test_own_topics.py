@@ -51,32 +51,30 @@ def partitions(admin: Admin) -> dict[str, int]:
     return {name: about[1] for name, about in admin.describe_all(OWN).items() if about}
 
 
-def test_whoever_comes_first_makes_them_all(admin: Admin) -> None:
-    assert lay_out(admin, 1, DEFAULT) == topics.MARKERS_PARTITIONS
+def test_whoever_comes_first_makes_them_all_as_large_as_it_is_set_to(admin: Admin) -> None:
+    assert lay_out(admin, 1, DEFAULT, 6) == 6
 
-    assert partitions(admin) == dict(zip(OWN, (1, 4, 4, 1), strict=True))
-    assert lay_out(admin, 1, DEFAULT, by_tracker=True) == topics.MARKERS_PARTITIONS
+    assert partitions(admin) == dict(zip(OWN, (1, 6, 6, 1), strict=True))
+    assert lay_out(admin, 1, DEFAULT, 4, by_tracker=True) == 6
 
 
 @pytest.mark.parametrize("missing", [names.STATS, names.MARKERS, names.DELAYED])
 def test_a_tracker_makes_the_one_that_is_missing_and_a_client_says_which(
-    admin: Admin, servers: str, missing: str, monkeypatch: pytest.MonkeyPatch
+    admin: Admin, servers: str, missing: str
 ) -> None:
-    monkeypatch.setattr(topics, "MARKERS_PARTITIONS", 4)
     admin.create([(name, 3, topics._QUEUE) for name in DEFAULT.hold_logs], 1)
-    admin.create([(name, *topics._own(DEFAULT)[name]) for name in OWN], 1)
+    admin.create([(name, *topics._own(DEFAULT, 4)[name]) for name in OWN], 1)
     admin.wait_until_led(*OWN)
     without(admin, missing)
 
     with pytest.raises(ConfigError, match=f"{missing} is missing .*: start a tracker"):
         marq.connect(f"kafka://{servers}")
-    assert lay_out(admin, 1, DEFAULT, by_tracker=True) == 3
+    assert lay_out(admin, 1, DEFAULT, 4, by_tracker=True) == 3
 
     assert partitions(admin) == dict(zip(OWN, (1, 3, 3, 1), strict=True))
     found = admin.settings(missing)
-    assert {name: found[name] for name in topics._own(DEFAULT)[missing][1]} == topics._own(DEFAULT)[
-        missing
-    ][1]
+    wanted = topics._own(DEFAULT, 4)[missing][1]
+    assert {name: found[name] for name in wanted} == wanted
     with marq.connect(f"kafka://{servers}") as broker:
         assert broker.queues() == []
 
@@ -87,10 +85,10 @@ def test_no_empty_catalog_is_made_beside_messages_that_are_open(admin: Admin, se
     without(admin, names.CATALOG)
 
     with pytest.raises(ConfigError, match=r"marq\.delayed has records of messages"):
-        lay_out(admin, 1, DEFAULT, by_tracker=True)
+        lay_out(admin, 1, DEFAULT, 4, by_tracker=True)
 
     without(admin, names.MARKERS, names.DELAYED)
-    assert lay_out(admin, 1, DEFAULT, by_tracker=True) == topics.MARKERS_PARTITIONS
+    assert lay_out(admin, 1, DEFAULT, 4, by_tracker=True) == 4
 
 
 def test_what_is_parked_in_a_log_that_was_made_again_is_not_taken_for_purged(
@@ -101,7 +99,7 @@ def test_what_is_parked_in_a_log_that_was_made_again_is_not_taken_for_purged(
             broker.queue("first").send(b"lost with its log", key=str(number), delay="1h")
         broker.queue("second")  # nothing that was parked before it was made is for it
     without(admin, names.DELAYED)
-    lay_out(admin, 1, DEFAULT, by_tracker=True)
+    lay_out(admin, 1, DEFAULT, 4, by_tracker=True)
 
     with marq.connect(f"kafka://{servers}") as broker:
         sent = broker.queue("second").send(b"later", delay="1h")
@@ -117,10 +115,10 @@ def test_what_is_parked_in_a_log_that_was_made_again_is_not_taken_for_purged(
 
 
 def test_hold_logs_that_someone_altered_are_refused(admin: Admin) -> None:
-    lay_out(admin, 1, DEFAULT)
+    lay_out(admin, 1, DEFAULT, 4)
     without(admin, names.DELAYED)
     admin.create([(names.DELAYED, 5, topics._QUEUE)], 1)
     admin.wait_until_led(names.DELAYED)
 
     with pytest.raises(ConfigError, match="Neither may be altered"):
-        lay_out(admin, 1, DEFAULT, by_tracker=True)
+        lay_out(admin, 1, DEFAULT, 4, by_tracker=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from marq.core.fold import parked
+from marq.core.fold import parked, sources
 from tests.properties.effort import EXAMPLES
 
 settings.register_profile(
@@ -29,4 +29,12 @@ def narrow_chunks() -> Iterator[None]:
     """So narrow that in the seconds of a test parked messages move through all levels."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parked, "CHUNK_MS", 64)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def soon_idle() -> Iterator[None]:
+    """So short that in the seconds of a test sources are put aside and fetched again."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "IDLE_MS", 500)
         yield

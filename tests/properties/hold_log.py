@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator
 
 from marq.core.fold.fold import GRACE_MS, Record, fold
 from marq.core.fold.overdue import LIMIT, Due, Overdue, emit
-from marq.core.fold.snapshot import dump, dump_chunk, load, load_chunk
+from marq.core.fold.snapshot import (
+    dump,
+    dump_chunk,
+    dump_shelf,
+    load,
+    load_chunk,
+    load_shelf,
+)
 from marq.core.fold.state import State
 from marq.core.markers import bits, claimed
 from marq.core.markers.marker import (
@@ -158,20 +165,25 @@ class MarkersLog:
         return fold(State(), self.records)
 
 
-Blobs = tuple[bytes, dict[int, bytes]]
-"""A state as a state store keeps it: claims, chunks."""
+Blobs = tuple[bytes, dict[int, bytes], dict[int, bytes]]
+"""A state as a state store keeps it: what is at work, chunks, shelves."""
 
 
 def blobs(state: State) -> Blobs:
     """All that the state is, as bytes: equal states give equal bytes."""
     chunks = {bucket: dump_chunk(chunk) for bucket, chunk in state.parked.chunks.items()}
-    return dump(state), chunks
+    shelves = {number: dump_shelf(shelf) for number, shelf in state.claimed.aside.items()}
+    return dump(state), chunks, shelves
 
 
 def loaded(written: Blobs) -> State:
     """The state these bytes are."""
-    blob, chunks = written
-    return load(blob, {bucket: load_chunk(chunk) for bucket, chunk in chunks.items()})
+    blob, chunks, shelves = written
+    return load(
+        blob,
+        {bucket: load_chunk(chunk) for bucket, chunk in chunks.items()},
+        {number: load_shelf(shelf) for number, shelf in shelves.items()},
+    )
 
 
 def restored(state: State) -> State:

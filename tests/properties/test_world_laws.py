@@ -155,7 +155,7 @@ def test_when_everything_has_ended_the_state_is_small_and_the_log_can_go(chance:
     history.calm_down()
 
     state = fold(history.tracker.load(), history.world.log)
-    blob, chunks = blobs(state)
+    blob, chunks, _ = blobs(state)
 
     assert not state.claims
     assert not chunks

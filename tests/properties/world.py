@@ -196,8 +196,8 @@ class World:
         self._check_size(self.truth)
 
     def _check_size(self, state: State) -> None:
-        blob, chunks = blobs(state)
-        size = len(blob) + sum(map(len, chunks.values()))
+        blob, *others = blobs(state)
+        size = len(blob) + sum(len(each) for other in others for each in other.values())
         leases = sum(len(claim.parts) + len(claim.twins) for claim in state.claims.values())
         bound = 100 + 100 * len(state.claims) + 40 * leases + 60 * len(state.parked)
         bound += 16 * sum(len(ever.runs) for ever in state.claimed.values())

@@ -74,6 +74,7 @@ class Tracker:
             tail = self._act(state)
             self._trim(state, start, tail)
         self._may_crash()
+        state.put_idle_aside()
         self._checkpoint = blobs(state)
 
     def _act(self, state: State) -> list[Record]:

@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marq.core.fold import batch
-from marq.core.fold.batch import TRIM_EVERY_MS
+from marq.core.fold import batch, snapshot
+from marq.core.fold.batch import SOURCES_A_TRIM, TRIM_EVERY_MS
+from marq.core.fold.fold import fold
 from marq.core.fold.restate import RESTATE_AFTER_MS, caught_up, needed_from, restatement
+from marq.core.fold.sources import IDLE_MS
 from marq.core.fold.state import State
 from marq.core.markers import codec
-from marq.core.markers.marker import Action, KeepAlive, Parked, Part
+from marq.core.markers.marker import Action, KeepAlive, Parked, Part, Restate
 from marq.errors import MalformedMarker
-from tests.properties.hold_log import START_MS, MarkersLog, open_offsets
+from tests.properties.hold_log import ORDERS, START_MS, MarkersLog, open_offsets
 
 
 def test_a_batch_survives_the_way_to_act() -> None:
@@ -151,3 +153,39 @@ def test_more_is_restated_than_one_record_of_a_log_may_say() -> None:
     with pytest.raises(MalformedMarker):
         codec.decode(made.restate)
     assert made.restatement() == restatement(state)
+
+
+def test_a_batch_costs_what_is_at_work_however_many_sources_there_were() -> None:
+    """Bytes of what is kept, and of what is told, after thousands of sources had their day."""
+    log = MarkersLog()
+    for number in range(2_000):
+        source = ORDERS._replace(topic_id=number.to_bytes(16, "big"), queue=f"queue-{number}")
+        log.acked(log.claim(offsets=[0], source=source, at=0), [0], at=0)
+    state = log.folded()
+    told = batch.encode(batch.conclude(state, 0, caught_up=False, told_to=1))
+    log.claim(offsets=[7], lease_ms=999_000, at=IDLE_MS)
+    fold(state, log)
+    batch.conclude(state, 0, caught_up=False, told_to=1)
+
+    made = batch.conclude(state, 0, caught_up=False, told_to=1)
+
+    assert [source.queue for source in made.sources] == ["orders"]
+    assert len(batch.encode(made)) < 300 < len(told)
+    assert len(snapshot.dump(state)) < 300
+    assert len(state.claimed) == 2_001
+    assert len(batch.conclude(state, 0, caught_up=False, told_to=2).sources) == 2_001
+
+
+def test_more_sources_are_written_down_less_often() -> None:
+    def trims(sources: int, at: int) -> bool:
+        log = MarkersLog()
+        for number in range(sources):
+            log.claim([0], source=ORDERS._replace(topic_id=number.to_bytes(16, "big")), at=0)
+        log.append(Restate(0), at=1)
+        log.ticks_to(at)
+        return bool(batch.conclude(log.folded(), 0, caught_up=True).restate)
+
+    assert not trims(1, TRIM_EVERY_MS)
+    assert trims(1, TRIM_EVERY_MS + 1)
+    assert not trims(SOURCES_A_TRIM, 2 * TRIM_EVERY_MS)
+    assert trims(SOURCES_A_TRIM, 2 * TRIM_EVERY_MS + 1)

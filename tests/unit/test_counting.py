@@ -9,7 +9,8 @@ from tests.properties.hold_log import ORDERS, MarkersLog
 
 
 def count(log: MarkersLog) -> SourceCount:
-    (found,) = source_counts(log.folded())
+    state = log.folded()
+    (found,) = source_counts(state, state.claimed)
     return found
 
 

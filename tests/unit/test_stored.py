@@ -1,4 +1,4 @@
-"""Parked messages in a state store: the same as in memory, with few reads."""
+"""Parked messages and idle sources in a state store: the same as in memory, with few reads."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marq.core.fold.parked import Chunks, ParkedEntry
+from marq.core.fold.sources import IDLE_MS, Claimed, Sources
 from marq.core.markers.marker import Action, ParkedRef
-from marq.spark.stored import PIECES, StoredChunks
+from marq.core.markers.runs import Runs
+from marq.spark.stored import PIECES, StoredChunks, StoredShelves
 
 
 class Store:
@@ -98,3 +100,32 @@ def test_a_chunk_of_many_pieces_becomes_one_again() -> None:
         assert len(store.blobs) <= PIECES
 
     assert sorted(StoredChunks(store)[7]) == list(range(10 * PIECES))
+
+
+def idle_sources(number: int) -> tuple[Store, Sources]:
+    """So many sources in a store, all of them put aside."""
+    store, sources = Store(), Sources()
+    shelves = sources.aside = StoredShelves(store)
+    for each in range(number):
+        stream = (each.to_bytes(16, "big"), 0, f"queue-{each}", "")
+        sources[stream] = Claimed(0, Runs([(0, each + 1)]))
+    sources.put_aside(IDLE_MS, lambda stream, epoch: False)
+    shelves.save()
+    store.read_bytes = 0
+    return store, sources
+
+
+def test_a_source_that_was_put_aside_is_fetched_with_few_others() -> None:
+    store, sources = idle_sources(2_000)
+    stream = ((7).to_bytes(16, "big"), 0, "queue-7", "")
+    everything = sum(map(len, store.blobs.values()))
+
+    shelves = sources.aside = StoredShelves(store)
+    found = sources.touch(stream, 5)
+
+    assert found == Claimed(0, Runs([(0, 8)]), 5)
+    assert 0 < store.read_bytes < everything / 50
+    assert (len(sources), sources.number_aside, list(sources.near)) == (2_000, 1_999, [stream])
+    shelves.save()
+    sources.aside = StoredShelves(store)
+    assert len(set(sources)) == 2_000

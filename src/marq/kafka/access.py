@@ -36,6 +36,7 @@ class Access:
         self.space = names.space(settings.namespace)
         self.connect_timeout_s = settings.connect_timeout / 1_000
         self._by_tracker = by_tracker
+        self._hold_log_partitions = settings.hold_log_partitions
         self._closed = False
         self._begin()
         self._connected()
@@ -67,9 +68,15 @@ class Access:
 
     def _connect(self) -> Connection:
         self._refuse_if_closed()
-        about = (self.servers, self.extra, self.space, self.connect_timeout_s, self._by_tracker)
         with self._lock:
-            self._connection = self._connection or Connection(*about)
+            self._connection = self._connection or Connection(
+                self.servers,
+                self.extra,
+                self.space,
+                self.connect_timeout_s,
+                hold_log_partitions=self._hold_log_partitions,
+                by_tracker=self._by_tracker,
+            )
             return self._connection
 
     def _refuse_if_closed(self) -> None:

@@ -18,7 +18,7 @@ from marq.core.fold.fold import Record, fold
 from marq.core.fold.state import State
 from marq.core.messages import header
 from marq.spark import fold_keys
-from marq.spark.stored import StoredChunks
+from marq.spark.stored import StoredChunks, StoredShelves
 
 OUTPUT = "topic string, partition int, batch binary"
 
@@ -45,15 +45,18 @@ def hold_records(records: DataFrame, partitions: int) -> DataFrame:
 class Folding(StatefulProcessor):
     """Folds one hold-log partition; yields one row a batch, whatever happened.
 
-    `watermarks` are the log's ends when the query started: below them it only catches up.
+    `watermarks` are the log's ends when the query started: below them it only catches up. `told_to`
+    is this start of the query, to which all sources are told once.
     """
 
-    def __init__(self, watermarks: dict[tuple[str, int], int]) -> None:
+    def __init__(self, watermarks: dict[tuple[str, int], int], told_to: int) -> None:
         self._watermarks = watermarks
+        self._told_to = told_to
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._claims = handle.getValueState("claims", "blob binary")
         self._parked = handle.getMapState("chunks", "bucket bigint", "blob binary")
+        self._idle = handle.getMapState("sources", "shelf bigint", "blob binary")
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
@@ -61,12 +64,14 @@ class Folding(StatefulProcessor):
         (topic, partition), records = _in_offset_order(rows)
         state = self._load(records)
         chunks = state.parked.chunks = StoredChunks(self._parked)
+        shelves = state.claimed.aside = StoredShelves(self._idle)
         start = state.next_offset
         fold(state, records)
         caught_up = state.next_offset >= self._watermarks.get((topic, partition), 0)
-        found = batch.conclude(state, start, caught_up, turn=partition)
+        found = batch.conclude(state, start, caught_up, turn=partition, told_to=self._told_to)
         self._claims.update((snapshot.dump(state),))
         chunks.save()
+        shelves.save()
         yield pd.DataFrame(
             {"topic": [topic], "partition": [partition], "batch": [batch.encode(found)]}
         )

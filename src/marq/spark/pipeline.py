@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -60,7 +61,9 @@ def start(
         # A task costs milliseconds: one for each core, not one for each partition.
         hold_records(records.coalesce(cores), partitions)
         .groupBy("fold_key")
-        .transformWithStateInPandas(Folding(watermarks), folding.OUTPUT, "Update", "None")
+        .transformWithStateInPandas(
+            Folding(watermarks, secrets.randbits(32)), folding.OUTPUT, "Update", "None"
+        )
     )
     return (
         folded.writeStream.queryName(_NAME)

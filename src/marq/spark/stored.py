@@ -1,4 +1,5 @@
-"""Parked messages in a state store: loaded on first touch, written once a batch.
+"""Parked messages, and sources that are idle, in a state store: loaded on first touch, written once
+a batch.
 
 A store here is a map of Spark's, from a number to a blob.
 """
@@ -9,6 +10,7 @@ from typing import Any
 
 from marq.core.fold import snapshot
 from marq.core.fold.parked import Chunk, Chunks, ParkedEntry
+from marq.core.fold.sources import Shelf, Shelves
 
 PIECES = 32
 """A chunk is kept in so many pieces at most. What is added is a piece of its own: to write a chunk
@@ -81,6 +83,30 @@ class StoredChunks(Chunks):
     def _count(self, bucket: int, pieces: int, before: int = -1) -> None:
         if pieces != before:
             _put(self._store, _place(bucket, PIECES), bytes((pieces,)) if pieces else None)
+
+
+class StoredShelves(Shelves):
+    """Shelves, each in one blob."""
+
+    def __init__(self, store: Any) -> None:
+        super().__init__()
+        self._store = store
+        self._changed: set[int] = set()
+
+    def __missing__(self, number: int) -> Shelf:
+        blob = _get(self._store, number)
+        self.data[number] = {} if blob is None else snapshot.load_shelf(blob)
+        return self.data[number]
+
+    def __setitem__(self, number: int, shelf: Shelf) -> None:
+        self.data[number] = shelf
+        self._changed.add(number)
+
+    def save(self) -> None:
+        """Write what changed."""
+        for number in self._changed:
+            shelf = self.data[number]
+            _put(self._store, number, snapshot.dump_shelf(shelf) if shelf else None)
 
 
 def _place(bucket: int, number: int) -> int:

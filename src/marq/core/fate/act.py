@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from marq.core.catalog.definitions import Catalog
 from marq.core.fold.overdue import Due, Event, Overdue
-from marq.core.fold.state import Stream
+from marq.core.fold.sources import Stream
 from marq.core.markers import bits
 from marq.core.markers.marker import (
     Action,

@@ -17,6 +17,9 @@ from marq.core.markers.marker import Restate
 
 TRIM_EVERY_MS = 30_000
 """How often the log is written down again and trimmed."""
+SOURCES_A_TRIM = 1_000
+"""Of more sources it is written down less often: that costs what there are, and a log that is
+trimmed some minutes later is only that much longer."""
 
 
 class Clocks(Struct, frozen=True, array_like=True):
@@ -41,6 +44,7 @@ class Batch(Struct, frozen=True, array_like=True):
     trim_to: int = 0
     """The log below is no longer needed, once this is appended."""
     sources: list[SourceCount] = []
+    """Those at work, or all; what was told of others before still holds."""
     delayed: dict[str, int] = {}
     """Parked messages by queue."""
     halves: dict[str, int] = {}
@@ -49,6 +53,10 @@ class Batch(Struct, frozen=True, array_like=True):
     skipped: int = 0
     next_lapse_ms: int = 0
     """When something open lapses next, if nothing else happens; 0: nothing is left to."""
+    has_all: bool = True
+    """Whether these are all sources there are."""
+    forgotten: list[tuple[bytes, int, str]] = []
+    """Sources that are known no more, by topic id, partition and subscription."""
 
     def restatement(self) -> Restate:
         """What to append before trimming, all of it: more than one record of a log may say."""
@@ -61,16 +69,21 @@ class Batch(Struct, frozen=True, array_like=True):
         return sorted((*self.overdue, *self.due), key=lambda event: event.lapse_ms)
 
 
-def conclude(state: State, start: int, caught_up: bool, turn: int = 0) -> Batch:
+def conclude(
+    state: State, start: int, caught_up: bool, *, turn: int = 0, told_to: int = 0
+) -> Batch:
     """The batch that this state is the end of; emits, so the state is marked.
 
     While the log is being caught up with, nothing is emitted, restated or trimmed: an entry's end
-    may stand further down. `turn` keeps partitions from being trimmed all at once.
+    may stand further down. `turn` keeps partitions from being trimmed all at once; who is
+    `told_to` is told of all sources once, and then of those at work.
     """
     events = overdue.emit(state) if caught_up else []
-    due_ms = state.restated_ms + TRIM_EVERY_MS + 1_000 * turn
+    every_ms = TRIM_EVERY_MS * (1 + len(state.claimed) // SOURCES_A_TRIM)
+    due_ms = state.restated_ms + every_ms + 1_000 * turn
     trims = caught_up and state.clock_ms >= due_ms
-    return Batch(
+    has_all = state.told_to != told_to or not state.claimed.number_aside
+    found = Batch(
         start=start,
         end=state.next_offset,
         clocks=Clocks(state.clock_ms, state.lease_clock_ms, state.grace_ms),
@@ -78,13 +91,18 @@ def conclude(state: State, start: int, caught_up: bool, turn: int = 0) -> Batch:
         due=[event for event in events if isinstance(event, Due)],
         restate=codec.encode(restate.restatement(state)) if trims else b"",
         trim_to=min(start, restate.needed_from(state)) if trims else 0,
-        sources=source_counts(state),
+        sources=source_counts(state, state.claimed if has_all else state.claimed.near),
         delayed=state.parked.counts,
         halves=state.parked.halves,
         claims=len(state.claims),
         skipped=state.skipped,
         next_lapse_ms=overdue.next_lapse_ms(state) or 0,
+        has_all=has_all,
+        forgotten=[(s[0], s[1], s[3]) for s in state.forgotten if s not in state.claimed],
     )
+    state.told_to, state.forgotten = told_to, []
+    state.put_idle_aside()
+    return found
 
 
 encode = msgspec.msgpack.Encoder().encode

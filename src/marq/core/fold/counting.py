@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from msgspec import Struct
 
-from marq.core.fold.state import State, Stream
+from marq.core.fold.sources import Claimed, Stream
+from marq.core.fold.state import State
 from marq.core.markers import claimed
 from marq.core.markers.marker import Action, Part
 from marq.core.markers.runs import Runs
@@ -78,8 +80,8 @@ class SourceCount(Struct, frozen=True, array_like=True):
         return records.without(Runs(self.ever))
 
 
-def source_counts(state: State) -> list[SourceCount]:
-    """The counts of every source the state has heard of."""
+def source_counts(state: State, sources: Mapping[Stream, Claimed]) -> list[SourceCount]:
+    """The counts of these sources of the state."""
     numbers: dict[Stream, Counter[str]] = {}
     oldest: dict[Stream, int] = {}
     for claim in state.claims.values():
@@ -90,7 +92,7 @@ def source_counts(state: State) -> list[SourceCount]:
         lowest, _ = next(claimed.offsets(claim.runs, claim.open))
         oldest[stream] = min(lowest, oldest.get(stream, lowest))
     found = []
-    for stream, ever in state.claimed.items():
+    for stream, ever in sources.items():
         number = numbers.get(stream, Counter())
         doing = (number["fetched"], number["begun"], number["held"])
         found.append(SourceCount(*stream, list(ever.runs), *doing, oldest.get(stream, -1)))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from marq.core.fold.state import Claimed, OpenClaim, State
+from marq.core.fold.sources import Claimed
+from marq.core.fold.state import OpenClaim, State
 from marq.core.markers import claimed
 from marq.core.markers.marker import EndedRuns, Restated, Source
 from marq.core.markers.runs import Runs
@@ -40,13 +41,13 @@ def _ever_claimed(state: State, source: Source) -> Runs | None:
     void, or a claim of it that lands late could not be told from one still needed.
     """
     stream, epoch = source[:4], source.epoch
-    known = state.claimed.get(stream)
+    known = state.claimed.touch(stream, state.clock_ms)
     if known is None:
-        known = state.claimed[stream] = Claimed(epoch)
+        known = state.claimed[stream] = Claimed(epoch, touched_ms=state.clock_ms)
     elif known.epoch < epoch:
         for old in state.claims_of(Source(*stream, known.epoch)):
             del state.claims[old.id]
-        known = state.claimed[stream] = Claimed(epoch)
+        known = state.claimed[stream] = Claimed(epoch, touched_ms=state.clock_ms)
     return known.runs if known.epoch == epoch else None
 
 
@@ -102,7 +103,8 @@ def end(state: State, offset: int, claim: OpenClaim, indexes: int) -> None:
 def _forget_if_ended(state: State, claim: OpenClaim) -> None:
     if claim.parts:
         return
-    state.claims.pop(claim.id, None)
+    if claim.id in state.claims:
+        del state.claims[claim.id]
     for twin in twins(state, claim):
         twin.twins = tuple(other for other in twin.twins if other != claim.id)
 
@@ -118,6 +120,8 @@ def end_runs(state: State, offset: int, ended: EndedRuns) -> None:
     In a state that did, this changes nothing. In one built anew from a trimmed log it ends what
     a claim sent twice has opened meanwhile.
     """
+    if _says_nothing_new(state, ended):
+        return
     ever = _ever_claimed(state, ended.source)
     if ever is None:
         return
@@ -135,6 +139,16 @@ def end_runs(state: State, offset: int, ended: EndedRuns) -> None:
         ever.add(start, stop)
 
 
+def _says_nothing_new(state: State, ended: EndedRuns) -> bool:
+    """Whether nothing of the source is open and all this was claimed: so it is with most, and they
+    are left where they are."""
+    source = ended.source
+    known = state.claimed.get(source[:4])
+    if known is None or known.epoch != source.epoch or state.claims_of(source):
+        return False
+    return all(known.runs.has(first, first + count) for first, count in ended.runs)
+
+
 def forget(state: State, offset: int, ended: EndedRuns) -> None:
     """Know nothing more of a source whose topic was deleted, unless some of it is open.
 
@@ -143,6 +157,7 @@ def forget(state: State, offset: int, ended: EndedRuns) -> None:
     """
     end_runs(state, offset, ended)
     known = state.claimed.get(ended.source[:4])
-    is_open = any(state.claims_of(ended.source))
+    is_open = bool(state.claims_of(ended.source))
     if known is not None and known.epoch == ended.source.epoch and not is_open:
         del state.claimed[ended.source[:4]]
+        state.forgotten.append(ended.source[:4])

@@ -1,4 +1,5 @@
-"""The state of a fold as bytes: one blob for the claims, one for each chunk of parked messages.
+"""The state of a fold as bytes: one blob for what is at work, one for each chunk of parked messages
+and for each shelf of sources that are not.
 
 A snapshot of another version is not read: the log says the same, from its start.
 """
@@ -8,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from marq.core.fold.parked import Answers, Chunk, ChunkIndex, Chunks, ParkedEntry
-from marq.core.fold.state import Claimed, OpenClaim, State
+from marq.core.fold.sources import Claimed, Shelf, Shelves
+from marq.core.fold.state import OpenClaim, State
 from marq.core.markers import pieces
 from marq.core.markers.marker import Action, ClaimId, Failed, ParkedRef, Part, Restated
 from marq.core.markers.runs import Runs
 from marq.core.markers.wire import WireReader, WireWriter
 
-VERSION = 5
+VERSION = 6
 _ACTIONS = frozenset(Action)
 
 
@@ -23,16 +25,12 @@ class StaleSnapshot(Exception):
 
 
 def dump(state: State) -> bytes:
-    """Everything but the chunks."""
+    """Everything but chunks and shelves."""
     out = WireWriter()
     out.numbers((VERSION, state.next_offset, state.clock_ms, state.lease_clock_ms))
-    out.numbers((state.grace_ms, state.skipped, state.restated_ms, len(state.claimed)))
-    for (topic_id, partition, queue, subscription), ever in state.claimed.items():
-        out.raw(topic_id)
-        out.numbers((partition, ever.epoch))
-        out.text(queue)
-        out.text(subscription)
-        pieces.put_runs(out, tuple((start, stop - start) for start, stop in ever.runs))
+    out.numbers((state.grace_ms, state.skipped, state.restated_ms, state.told_to))
+    out.number(state.claimed.number_aside)
+    _put_sources(out, state.claimed.near)
     out.number(len(state.claims))
     for claim in state.claims.values():
         _put_claim(out, claim)
@@ -47,18 +45,20 @@ def dump(state: State) -> bytes:
     return out.bytes()
 
 
-def load(blob: bytes, chunks: Mapping[int, Chunk] | None = None) -> State:
-    """The state this blob and these chunks are."""
+def load(
+    blob: bytes,
+    chunks: Mapping[int, Chunk] | None = None,
+    shelves: Mapping[int, Shelf] | None = None,
+) -> State:
+    """The state this blob, these chunks and these shelves are."""
     data = WireReader(blob)
     if data.number() != VERSION:
         raise StaleSnapshot
     state = State(data.number(), data.number(), data.number(), data.number())
-    state.skipped, state.restated_ms = data.number(), data.number()
-    for _ in range(data.count()):
-        topic_id, partition, epoch = data.raw(16), data.number(), data.number()
-        stream = (topic_id, partition, data.text(), data.text())
-        runs = Runs((start, start + count) for start, count in pieces.runs(data))
-        state.claimed[stream] = Claimed(epoch, runs)
+    state.skipped, state.restated_ms, state.told_to = (data.number() for _ in range(3))
+    state.claimed.number_aside = data.number()
+    state.claimed.near = _sources(data)
+    state.claimed.aside = Shelves(shelves or {})
     for _ in range(data.count()):
         claim = _claim(data)
         state.claims[claim.id] = claim
@@ -92,6 +92,42 @@ def load_chunk(blob: bytes) -> Chunk:
     entries = [_entry(data) for _ in range(data.count())]
     data.end()
     return {entry.ref.offset: entry for entry in entries}
+
+
+def dump_shelf(shelf: Shelf) -> bytes:
+    """Sources that were put aside."""
+    out = WireWriter()
+    _put_sources(out, shelf)
+    return out.bytes()
+
+
+def load_shelf(blob: bytes) -> Shelf:
+    """The sources these bytes are."""
+    data = WireReader(blob)
+    shelf = _sources(data)
+    data.end()
+    return shelf
+
+
+def _put_sources(out: WireWriter, sources: Shelf) -> None:
+    out.number(len(sources))
+    for (topic_id, partition, queue, subscription), ever in sources.items():
+        out.raw(topic_id)
+        out.numbers((partition, ever.epoch, ever.touched_ms))
+        out.text(queue)
+        out.text(subscription)
+        pieces.put_runs(out, tuple((start, stop - start) for start, stop in ever.runs))
+
+
+def _sources(data: WireReader) -> Shelf:
+    found: Shelf = {}
+    for _ in range(data.count()):
+        topic_id, partition = data.raw(16), data.number()
+        epoch, touched_ms = data.number(), data.number()
+        stream = (topic_id, partition, data.text(), data.text())
+        runs = Runs((start, start + count) for start, count in pieces.runs(data))
+        found[stream] = Claimed(epoch, runs, touched_ms)
+    return found
 
 
 def _entry(data: WireReader) -> ParkedEntry:

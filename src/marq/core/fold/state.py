@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from msgspec import Struct
 
 from marq.core.fold.parked import ParkedEntries
+from marq.core.fold.sources import Sources, Stream
 from marq.core.markers import claimed
 from marq.core.markers.marker import ClaimId, Part, Source
-from marq.core.markers.runs import Runs
-
-Stream = tuple[bytes, int, str, str]
-"""A source whatever its epoch: topic id, partition, queue, subscription."""
 
 
 class OpenClaim(Struct, gc=False):
@@ -49,12 +45,28 @@ class OpenClaim(Struct, gc=False):
         self.marked &= ~indexes
 
 
-@dataclass(slots=True)
-class Claimed:
-    """The runs ever claimed of a source; only its newest epoch can open anything."""
+class OpenClaims(dict[ClaimId, OpenClaim]):
+    """Open claims by id, in the order they were opened in; each source knows its own."""
 
-    epoch: int
-    runs: Runs = field(default_factory=Runs)
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_source: dict[Source, dict[ClaimId, OpenClaim]] = {}
+
+    def __setitem__(self, name: ClaimId, claim: OpenClaim) -> None:
+        super().__setitem__(name, claim)
+        self._by_source.setdefault(claim.source, {})[name] = claim
+
+    def __delitem__(self, name: ClaimId) -> None:
+        source = self[name].source
+        super().__delitem__(name)
+        of_source = self._by_source[source]
+        del of_source[name]
+        if not of_source:
+            del self._by_source[source]
+
+    def of(self, source: Source) -> list[OpenClaim]:
+        """Those of a source, oldest first."""
+        return list(self._by_source.get(source, {}).values())
 
 
 @dataclass(slots=True)
@@ -68,17 +80,27 @@ class State:
     """The clock leases go by: it stands still for a while after the clock has jumped."""
     grace_ms: int = 0
     """Until when it stands still."""
-    claimed: dict[Stream, Claimed] = field(default_factory=dict)
-    claims: dict[ClaimId, OpenClaim] = field(default_factory=dict)
+    claimed: Sources = field(default_factory=Sources)
+    claims: OpenClaims = field(default_factory=OpenClaims)
     parked: ParkedEntries = field(default_factory=ParkedEntries)
     skipped: int = 0
     """Records that were no markers of ours."""
     restated_ms: int = 0
     """When the last restatement was read."""
+    told_to: int = 0
+    """Who was told of all sources; from then on, of those at work."""
+    forgotten: list[Stream] = field(default_factory=list)
+    """Sources that were forgotten in this batch."""
 
-    def claims_of(self, source: Source) -> Iterator[OpenClaim]:
+    def claims_of(self, source: Source) -> list[OpenClaim]:
         """The open claims of a source, oldest first."""
-        return (claim for claim in list(self.claims.values()) if claim.source == source)
+        return self.claims.of(source)
+
+    def put_idle_aside(self) -> None:
+        """Keep at hand only sources that are at work."""
+        self.claimed.put_aside(
+            self.clock_ms, lambda s, epoch: bool(self.claims.of(Source(*s, epoch)))
+        )
 
     def lapsed(self, part: Part) -> bool:
         """Whether the worker's say over these messages is over."""

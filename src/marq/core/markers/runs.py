@@ -34,6 +34,13 @@ class Runs:
         at = bisect_right(self._ends, start)
         return at < len(self._starts) and max(start, self._starts[at]) < end
 
+    def has(self, start: int, end: int) -> bool:
+        """Whether all of start..end-1 is in."""
+        at = bisect_right(self._ends, start)
+        return start >= end or (
+            at < len(self._starts) and self._starts[at] <= start and end <= self._ends[at]
+        )
+
     def within(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """The parts of the set inside start..end-1, as (start, end)."""
         at = bisect_right(self._ends, start)

@@ -19,11 +19,20 @@ class Connection:
     """Made when it is needed: of a process that forks, each child has its own."""
 
     def __init__(
-        self, servers: str, extra: Config, space: Space, timeout_s: float, by_tracker: bool
+        self,
+        servers: str,
+        extra: Config,
+        space: Space,
+        timeout_s: float,
+        *,
+        hold_log_partitions: int,
+        by_tracker: bool,
     ) -> None:
         self.admin = Admin(config.common(servers, extra), timeout_s)
         self.replicas = min(3, self.admin.brokers())
-        self.markers_partitions = topics.lay_out(self.admin, self.replicas, space, by_tracker)
+        self.markers_partitions = topics.lay_out(
+            self.admin, self.replicas, space, hold_log_partitions, by_tracker=by_tracker
+        )
         reading = config.reader(servers, extra)
         self.reader = LogReader(reading, self.admin, timeout_s)
         self.stats = StatsReader(reading, space.stats, timeout_s)

@@ -27,7 +27,8 @@ class QueueTopic:
         """From where on nobody has claimed anything; what lies below is the hold log's to bring
         back, or has ended."""
         number = names.markers_partition(self.name, partition, self._markers_partitions)
-        for count in source_counts(self._reader.folded_one(self._markers, number)):
+        state = self._reader.folded_one(self._markers, number)
+        for count in source_counts(state, state.claimed):
             if (count.topic_id, count.partition, count.subscription) == (topic_id, partition, ""):
                 return count.unclaimed_from(log_start)
         return log_start

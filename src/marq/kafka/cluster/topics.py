@@ -9,7 +9,6 @@ from marq.core.names import Space
 from marq.errors import ConfigError, NotConnected
 from marq.kafka.cluster.admin import Admin
 
-MARKERS_PARTITIONS = 4
 # Topics are never emptied by time or size, whatever the cluster's defaults are: the tracker trims
 # what nobody needs any more.
 KEPT: dict[str, str] = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
@@ -30,27 +29,30 @@ _APPEAR_S = 3.0
 FoundTopics = dict[str, tuple[bytes, int] | None]
 
 
-def _own(space: Space) -> dict[str, tuple[int, dict[str, str]]]:
+def _own(space: Space, hold_log_partitions: int) -> dict[str, tuple[int, dict[str, str]]]:
     """A namespace's own topics: with how many partitions and settings they are made."""
     return {
         space.catalog: (1, _QUEUE),
-        space.markers: (MARKERS_PARTITIONS, _ROOMY),
-        space.delayed: (MARKERS_PARTITIONS, _ROOMY),
+        space.markers: (hold_log_partitions, _ROOMY),
+        space.delayed: (hold_log_partitions, _ROOMY),
         space.stats: (1, _COMPACTED),
     }
 
 
-def lay_out(admin: Admin, replicas: int, space: Space, by_tracker: bool = False) -> int:
+def lay_out(
+    admin: Admin, replicas: int, space: Space, wanted: int, *, by_tracker: bool = False
+) -> int:
     """See to it that marq's own topics are there; how many partitions the hold logs have, which is
     what they were made with, for good.
 
-    Whoever comes first makes them all. One that is missing beside others (a newer release's, one
-    that was deleted) is the tracker's to make: it starts now and then, clients do at any time.
+    Whoever comes first makes them all, hold logs with as many partitions as are `wanted`. One that
+    is missing beside others (a newer release's, one that was deleted) is the tracker's to make: it
+    starts now and then, clients do at any time.
     """
     found = _look(admin, space)
     missing = [name for name, about in found.items() if about is None]
     if missing and (by_tracker or len(missing) == len(found)):
-        _make(admin, replicas, space, found)
+        _make(admin, replicas, space, found, wanted)
         found = {name: admin.describe_new(name) for name in found}
         missing = [name for name, about in found.items() if about is None]
         if missing:
@@ -66,21 +68,20 @@ def lay_out(admin: Admin, replicas: int, space: Space, by_tracker: bool = False)
 def _look(admin: Admin, space: Space) -> FoundTopics:
     until = time.monotonic() + _APPEAR_S
     while True:
-        found = admin.describe_all(_own(space))
+        found = admin.describe_all(_own(space, 0))
         if all(found.values()) or not any(found.values()) or time.monotonic() > until:
             return found
         time.sleep(0.05)
 
 
-def _make(admin: Admin, replicas: int, space: Space, found: FoundTopics) -> None:
+def _make(admin: Admin, replicas: int, space: Space, found: FoundTopics, wanted: int) -> None:
     missing = [name for name, about in found.items() if about is None]
     there = {name: about[1] for name, about in found.items() if about is not None}
     if space.catalog in missing:
         _refuse_to_forget(admin, space, there)
-    number = next((there[name] for name in space.hold_logs if name in there), MARKERS_PARTITIONS)
-    own = _own(space)
-    wanted = {name: number if name in space.hold_logs else own[name][0] for name in missing}
-    admin.create(((name, wanted[name], own[name][1]) for name in missing), replicas)
+    number = next((there[name] for name in space.hold_logs if name in there), wanted)
+    own = _own(space, number)
+    admin.create(((name, *own[name]) for name in missing), replicas)
     admin.wait_until_led(*missing)
 
 

@@ -23,6 +23,7 @@ from marq.kafka.cluster.troubles import Troubles
 from marq.kafka.tracker.act.report import Report
 from marq.kafka.tracker.depths import Depths
 from marq.kafka.tracker.gone import Gone
+from marq.kafka.tracker.heard import Heard
 from marq.kafka.tracker.holes import Holes
 from marq.kafka.tracker.idle_groups import IdleGroups
 from marq.kafka.tracker.queue_counts import QueueCounts
@@ -78,7 +79,7 @@ class Keeping:
         self._idle = IdleGroups(self._admin, cluster.space)
         self._stats: dict[str, tuple[int, Stats]] = {}
         """By queue, with the version that made it."""
-        self._reports: dict[Place, Report] = {}
+        self._heard = Heard()
         self._trims: dict[Place, int] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -102,10 +103,9 @@ class Keeping:
         """What the batch just run came to."""
         with self._lock:
             for report in reports:
-                place = (report.topic, report.partition)
-                self._reports[place] = report
+                self._heard.take(report)
                 if report.trim_to:
-                    self._trims[place] = report.trim_to
+                    self._trims[report.topic, report.partition] = report.trim_to
 
     def _failed(self, error: BaseException) -> None:
         self.failure = error
@@ -119,7 +119,12 @@ class Keeping:
         """One round; none where folds stand still, for what they say is old, and a sign of life
         would be a lie."""
         with self._lock:
-            reports, trims = dict(self._reports), self._trims
+            reports, trims = self._heard.reports(), self._trims
+            sources = {
+                (each.topic_id, each.partition): each
+                for each in self._heard.sources()
+                if not each.subscription
+            }
             self._trims = {}
         if not reports or not self._keeps_time():
             return
@@ -127,17 +132,14 @@ class Keeping:
         for (topic, number), error in self._admin.trim_each(trims).items():
             self.troubles.tell(f"trimming {topic}, partition {number}", error)
         # By the log's clock now; the folds are a batch behind.
-        now_ms = self._now_ms() or max(report.clock_ms for report in reports.values())
+        now_ms = self._now_ms() or max(report.clock_ms for report in reports)
         now = time.monotonic()
         trims_queues = now >= self._trimmed_at + TRIM_EVERY_S
         catalog = self._cluster.catalog() if trims_queues else self._cluster.recent_catalog()
-        sources = {
-            (s.topic_id, s.partition): s for report in reports.values() for s in report.sources
-        }
         topics = self._look.look(catalog, sources, anew=trims_queues)
         counted: dict[str, Stats] = {}
         with self.troubles.kept_apart("counting queues"):
-            counted = self._counts.of(catalog, topics, reports.values(), now_ms)
+            counted = self._counts.of(catalog, topics, reports, now_ms)
         with self.troubles.kept_apart("writing counts"):
             self._write(catalog, counted, now_ms)
         if trims_queues:

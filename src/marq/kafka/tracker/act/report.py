@@ -43,6 +43,10 @@ class Report(msgspec.Struct):
     """Half messages by queue."""
     next_lapse_ms: int = 0
     """When the fold has something to emit again; 0: it knows of nothing."""
+    has_all: bool = True
+    """Whether these are all sources there are."""
+    forgotten: list[tuple[bytes, int, str]] = msgspec.field(default_factory=list)
+    """Sources that are known no more."""
 
     def settled(self, events: Iterable[Event], fates: Iterable[str]) -> None:
         """Count what became of these."""
@@ -67,6 +71,8 @@ def of(topic: str, partition: int, batch: Batch) -> Report:
         batch.delayed,
         halves=batch.halves,
         next_lapse_ms=batch.next_lapse_ms,
+        has_all=batch.has_all,
+        forgotten=batch.forgotten,
     )
 
 
