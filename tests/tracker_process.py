@@ -78,11 +78,15 @@ class TrackerProcess:
 
     def wait_until_ready(self, within_s: float = READY_S) -> Self:
         """Wait for its first batch."""
+        return self.wait_until_told(_KEEPS_TIME, within_s)
+
+    def wait_until_told(self, sentence: str, within_s: float = READY_S) -> Self:
+        """Wait for this in its log."""
         with self._said:
-            ready = self._said.wait_for(
-                lambda: self._tells(_KEEPS_TIME) or self._process.poll() is not None, within_s
+            self._said.wait_for(
+                lambda: self._tells(sentence) or self._process.poll() is not None, within_s
             )
-        assert ready and self._tells(_KEEPS_TIME), f"the tracker is not ready: {self.tail()}"
+        assert self._tells(sentence), f"the tracker does not say {sentence!r}: {self.tail()}"
         return self
 
     def _tells(self, sentence: str) -> bool:
@@ -92,14 +96,14 @@ class TrackerProcess:
         """What it said last."""
         return "".join(self._lines[-15:])
 
-    def metrics(self) -> dict[str, float]:
-        """What it tells Prometheus, sums over labels."""
+    def metrics(self, **labels: str) -> dict[str, float]:
+        """What it tells Prometheus under these labels, sums over the others."""
         url = f"http://127.0.0.1:{self._port}/metrics"
         with urllib.request.urlopen(url, timeout=10) as answer:
             text = answer.read().decode()
         found: dict[str, float] = {}
         for family in text_string_to_metric_families(text):
-            for sample in family.samples:
+            for sample in (s for s in family.samples if labels.items() <= s.labels.items()):
                 found[sample.name] = found.get(sample.name, 0.0) + sample.value
         return found
 

@@ -1,16 +1,23 @@
-"""Two namespaces on one cluster, each with a tracker of its own: both keep time."""
+"""Namespaces of one cluster: each has a tracker, several of them in one Spark application."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
 import marq
+from marq.cli import app
+from marq.core.markers import codec
+from marq.errors import UnknownMarkerVersion
+from marq.kafka.backend import Kafka
 from tests.e2e.kafka_fixtures import new_name
 from tests.e2e.kafka_process import eventually
 from tests.tracker_process import TrackerProcess
@@ -21,26 +28,78 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.java, pytest.mark.kafka, pytest.mark.e2e]
 
 PATIENCE_S = 60.0
+TWO = ("--namespace", "pay", "--namespace", "ship")
+NEWER = bytes((codec.MAGIC, 255, 1))
+"""A marker of a version that nobody here knows."""
 
 
-def test_each_namespace_s_tracker_keeps_its_time(tracked: Tracked, tmp_path: Path) -> None:
-    servers, pay = tracked.bootstrap_servers, {"MARQ_NAMESPACE": "pay"}
-    with (
-        TrackerProcess(servers, tmp_path / "checkpoint", pay) as theirs,
-        marq.connect(f"kafka://{servers}") as one,
-        marq.connect(f"kafka://{servers}", namespace="pay") as other,
-    ):
-        theirs.wait_until_ready()
-        queues = [each.queue(new_name(), lease="1s", max_attempts=2) for each in (one, other)]
-        for queue in queues:
-            queue.send("later", delay="11s")
-            queue.send("deadly")
+@pytest.fixture(scope="module")
+def theirs(tracked: Tracked, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrackerProcess]:
+    """One process that keeps the time of two namespaces, beside the tracker of none."""
+    checkpoint = tmp_path_factory.mktemp("namespaces") / "checkpoint"
+    with TrackerProcess(tracked.bootstrap_servers, checkpoint, options=TWO) as process:
+        for name in ("pay", "ship"):
+            process.wait_until_told(f"the tracker of namespace '{name}' keeps time")
+        yield process
 
-        for queue in queues:
-            assert taken(queue, 3) == {"deadly": [1, 2], "later": [1]}, theirs.tail()
-            assert eventually(partial(has_a_letter, queue), PATIENCE_S), theirs.tail()
-            assert queue.dead_letters.redrive() == 1
-            assert taken(queue, 1) == {"deadly": [1]}
+
+@pytest.fixture
+def teams(tracked: Tracked) -> Iterator[dict[str, marq.Broker]]:
+    url = f"kafka://{tracked.bootstrap_servers}"
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(marq.connect(url, namespace=name))
+            for name in ("", "pay", "ship")
+        }
+
+
+def test_each_namespace_s_tracker_keeps_its_time(
+    theirs: TrackerProcess, teams: dict[str, marq.Broker]
+) -> None:
+    queues = [each.queue(new_name(), lease="1s", max_attempts=2) for each in teams.values()]
+    for queue in queues:
+        queue.send("later", delay="11s")
+        queue.send("deadly")
+
+    for queue in queues:
+        assert taken(queue, 3) == {"deadly": [1, 2], "later": [1]}, theirs.tail()
+        assert eventually(partial(has_a_letter, queue), PATIENCE_S), theirs.tail()
+        assert queue.dead_letters.redrive() == 1
+        assert taken(queue, 1) == {"deadly": [1]}
+    for name in ("pay", "ship"):
+        assert theirs.metrics(namespace=name)["marq_tracker_messages_total"] > 0
+
+
+def test_a_newer_record_stops_one_namespace_alone_until_it_is_skipped_on_request(
+    theirs: TrackerProcess, teams: dict[str, marq.Broker], tracked: Tracked, tmp_path: Path
+) -> None:
+    pay, backend = teams["pay"], teams["pay"].backend
+    assert isinstance(backend, Kafka)
+    stopped, other = (teams[name].queue(new_name(), lease="1s") for name in ("pay", "ship"))
+    backend.sender.append("marq-pay.markers", 0, NEWER, 30)
+
+    theirs.wait_until_told("marq-pay.markers[0] at offset")
+    theirs.wait_until_told("stopped, to be started again namespace=pay")
+    for queue in (stopped, other):
+        queue.send("deadly")
+    assert taken(other, 2) == {"deadly": [1, 2]}, theirs.tail()
+    with pytest.raises(UnknownMarkerVersion, match=r"marq-pay\.markers\[0\] at offset"):
+        stopped.dead_letters.list()
+    told = CliRunner().invoke(
+        app,
+        ["dlq", "ls", stopped.name, "--url", f"kafka://{tracked.bootstrap_servers}"],
+        env={"MARQ_NAMESPACE": "pay"},
+    )
+    assert (told.exit_code, "marq-pay.markers[0] at offset" in told.output) == (1, True)
+
+    options = ("--namespace", "pay", "--skip-newer")
+    with TrackerProcess(tracked.bootstrap_servers, tmp_path / "new", options=options) as new:
+        new.wait_until_ready()
+        assert taken(stopped, 2) == {"deadly": [1, 2]}, new.tail()
+        assert new.metrics()["marq_tracker_skipped_records"] >= 1
+        theirs.wait_until_told("stopped for good namespace=pay")
+    assert theirs.running
+    assert pay.queues()
 
 
 def has_a_letter(queue: marq.Queue[Any]) -> bool:

@@ -47,7 +47,7 @@ class Deaf:
     stopping = property(lambda self: self._stopping.is_set())
 
     @property
-    def keeps_time(self):
+    def keeping(self):
         raise BrokenPipeError("the terminal is gone")
 
     def run(self):

@@ -53,3 +53,13 @@ def test_where_nothing_is_heard_any_more_the_last_word_stands() -> None:
 
 def test_local_time_goes_by() -> None:
     assert 0 < elapsed_s() <= elapsed_s()
+
+
+def test_nobody_waits_for_the_time_of_a_log_that_may_not_be_written() -> None:
+    clock = BrokerClock(Local())
+
+    clock.refused()
+
+    assert (clock.now_ms(), clock.known_ms()) == (0, None)
+    clock.sample("allowed again", START_MS)
+    assert clock.now_ms() == START_MS

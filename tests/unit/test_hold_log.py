@@ -45,6 +45,16 @@ def test_a_parked_message_of_a_newer_version_stops_the_reader() -> None:
         hold_log.record((names.DELAYED, 0, 7), 0, b"", b"\x03" + PARKED[1:])
 
 
+def test_a_newer_version_is_skipped_if_whoever_is_told_lets_it_pass() -> None:
+    told: list[UnknownMarkerVersion] = []
+    newer = bytes((TICK[0], 99, TICK[2]))
+
+    skipped = hold_log.record((names.MARKERS, 3, 7), 5, newer, None, told.append)
+
+    assert (skipped.offset, skipped.at_ms, skipped.body) == (7, 5, None)
+    assert "marq.markers[3] at offset 7" in str(told[0])
+
+
 def test_only_marq_s_own_header_parks() -> None:
     assert hold_log.said_of_parked(((header.NAME, PARKED), ("a", b"b"))) == PARKED
     assert hold_log.said_of_parked((("a", b"\x02"), (header.NAME, PARKED))) == b""

@@ -8,6 +8,7 @@ import socket
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 pytest.importorskip("pyspark")
 
@@ -18,7 +19,7 @@ from marq.core.markers.marker import Action, ParkedRef
 from marq.embedded import ports
 from marq.kafka.cluster.troubles import Troubles
 from marq.kafka.tracker.act.report import Report
-from marq.spark.metrics import Clocks, Metrics
+from marq.spark.metrics import ByNamespace, Clocks, Metrics
 
 NOW = 1_700_000_000_000
 BOUNDS = ("0.01", "0.025", "0.05", "60.0", "+Inf")
@@ -89,3 +90,19 @@ def test_a_port_that_is_taken_is_a_clear_error() -> None:
 
         with pytest.raises(marq.ConfigError, match=f"port {port} .*--metrics-port"):
             Metrics(Clocks(lambda: NOW), port)
+
+
+def test_trackers_of_several_namespaces_tell_theirs_under_their_names() -> None:
+    pay, ship = Metrics(Clocks(lambda: NOW)), Metrics(Clocks(lambda: NOW))
+    pay.batch([report(put_off=2)], 0.2)
+    ship.batch([report()], 0.2)
+    registry = CollectorRegistry()
+
+    registry.register(ByNamespace(lambda: {"pay": pay.registry, "ship": ship.registry}))
+
+    found = [
+        registry.get_sample_value("marq_tracker_put_off_total", {"namespace": name})
+        for name in ("pay", "ship")
+    ]
+    names = [family.name for family in registry.collect()]
+    assert (found, len(names)) == ([2, 0], len(set(names)))

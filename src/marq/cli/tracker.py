@@ -21,6 +21,7 @@ from marq.errors import ConfigError, QueueError
 
 if TYPE_CHECKING:
     from marq.spark.tracker import Tracker
+    from marq.spark.trackers import Trackers
 
 SUPERSEDED = 3
 """The exit code of a tracker that another one has replaced: it must not be started again."""
@@ -58,6 +59,16 @@ def tracker(
     conf: Annotated[
         list[str] | None, typer.Option("--conf", help="a setting of Spark, NAME=VALUE")
     ] = None,
+    namespace: Annotated[
+        list[str] | None,
+        typer.Option("--namespace", help="whose time to keep; several in one Spark: once for each"),
+    ] = None,
+    skip_newer: Annotated[
+        bool,
+        typer.Option(
+            "--skip-newer", help="go on past records of a newer marq, if you know that it was none"
+        ),
+    ] = False,
 ) -> None:
     """Keep time for all queues of a cluster: redelivery, retries, delays, dead letters.
 
@@ -65,39 +76,41 @@ def tracker(
     """
     logs.show()
     with clear_errors():
-        found = _made(
-            url or settings.load().url, master, checkpoint, metrics_port, tick, conf or []
+        try:
+            from marq.spark import trackers
+            from marq.spark.tracker import Options
+        except ImportError as error:
+            raise ConfigError(
+                f"the tracker needs Spark: pip install 'marq[spark]' ({error})"
+            ) from None
+        url = url or settings.load().url
+        if not url.startswith(_SCHEME):
+            raise ConfigError(f"a tracker's url is kafka://host:9092,…, not {url!r}")
+        servers, namespaces = url.removeprefix(_SCHEME), _namespaces(namespace or [])
+        host, port = _address(metrics_port)
+        options = Options(
+            servers=servers,
+            checkpoint=checkpoint or default_checkpoint(servers, ",".join(namespaces)),
+            master=master,
+            tick_s=milliseconds(tick, "--tick") / 1_000,
+            metrics_port=port,
+            metrics_host=host,
+            spark=_spark_settings(conf or []),
+            skip_newer=skip_newer,
         )
-        _run(found)
+        _run(trackers.made(options, namespaces))
 
 
-def _made(
-    url: str, master: str, checkpoint: Path | None, metrics: str, tick: str, conf: list[str]
-) -> Tracker:
-
-    try:
-        from marq.spark.tracker import Options, Tracker
-    except ImportError as error:
-        raise ConfigError(f"the tracker needs Spark: pip install 'marq[spark]' ({error})") from None
-    if not url.startswith(_SCHEME):
-        raise ConfigError(f"a tracker's url is kafka://host:9092,…, not {url!r}")
-    servers, found = url.removeprefix(_SCHEME), settings.load()
-    host, port = _address(metrics)
-    options = Options(
-        servers=servers,
-        checkpoint=checkpoint or default_checkpoint(servers, found.namespace),
-        master=master,
-        tick_s=milliseconds(tick, "--tick") / 1_000,
-        metrics_port=port,
-        metrics_host=host,
-        spark=_spark_settings(conf),
-    )
-    return Tracker(options, found)
+def _namespaces(given: list[str]) -> list[str]:
+    """Whose time is kept: that of the setting, unless some are named."""
+    if len(set(given)) < len(given):
+        raise ConfigError("--namespace names one twice: once for each is enough")
+    return given or [settings.load().namespace]
 
 
 def default_checkpoint(servers: str, namespace: str) -> Path:
-    """A directory of its own for each namespace of each cluster: what is in it can be lost without
-    harm."""
+    """A directory of its own for each namespace of each cluster, or for those of one application:
+    what is in it can be lost without harm."""
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     whose = f"{servers}/{namespace}" if namespace else servers
     return Path(base, "marq", "tracker", hashlib.sha256(whose.encode()).hexdigest()[:16])
@@ -121,7 +134,7 @@ def _spark_settings(conf: list[str]) -> dict[str, str]:
     return found
 
 
-def _run(found: Tracker) -> None:
+def _run(found: Tracker | Trackers) -> None:
     from marq.spark.tracker import Superseded
 
     # The one queue a signal handler may use: a lock may be held by whom it interrupts.
@@ -165,17 +178,17 @@ def _end_at_last(code: int) -> None:
     threads.start(end, "marq-end", lambda error: os._exit(code))
 
 
-def _tell(found: Tracker) -> None:
+def _tell(found: Tracker | Trackers) -> None:
     """Say when it keeps time and when it does not: the embedded runtime listens, and looks at the
     file for whether it still does."""
-    told = False
+    told: dict[str, bool] = {}
     while not found.stopping:
-        if found.keeps_time:
-            found.touch()
-        if found.keeps_time != told:
-            told = not told
-            what = "keeps time" if told else "keeps no time: a batch that was due was not made"
-            typer.echo(f"marq: the tracker {what}", err=True)
+        for whose, keeps in found.keeping.items():
+            if keeps != told.get(whose, False):
+                what = "keeps time" if keeps else "keeps no time: a batch that was due was not made"
+                typer.echo(f"marq: the tracker{whose} {what}", err=True)
+            told[whose] = keeps
+        found.touch()
         time.sleep(_LOOK_S)
 
 

@@ -30,10 +30,12 @@ class Acting:
     namespace: str
     gone: frozenset[bytes]
     """Topics that were deleted, by id: some thousands at a time."""
+    skip_newer: bool = False
+    """Go on past records of a newer version."""
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Perform the batch of each partition in these rows."""
-        tools = _tools(self.servers, self.extra, self.namespace)
+        tools = _tools(self.servers, self.extra, self.namespace, self.skip_newer)
         for frame in rows:
             for row in frame.to_pylist():
                 began = time.monotonic()
@@ -45,9 +47,12 @@ class Acting:
                 yield pa.RecordBatch.from_pydict({"report": [report.encode(done)]})
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=64)
 def _tools(
-    servers: str, extra: tuple[tuple[str, str | int | float | bool], ...], namespace: str
+    servers: str,
+    extra: tuple[tuple[str, str | int | float | bool], ...],
+    namespace: str,
+    skip_newer: bool,
 ) -> Tools:
-    """One set for each Python worker: it runs one task at a time."""
-    return Tools(servers, dict(extra), Space(namespace))
+    """One set for each namespace in each Python worker: that runs one task at a time."""
+    return Tools(servers, dict(extra), Space(namespace), skip_newer)

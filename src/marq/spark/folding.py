@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -17,6 +17,8 @@ from marq.core.fold import batch, hold_log, snapshot
 from marq.core.fold.fold import Record, fold
 from marq.core.fold.state import State
 from marq.core.messages import header
+from marq.errors import UnknownMarkerVersion
+from marq.kafka.tracker.act.tools import passed
 from marq.spark import fold_keys
 from marq.spark.stored import StoredChunks, StoredShelves
 
@@ -46,12 +48,16 @@ class Folding(StatefulProcessor):
     """Folds one hold-log partition; yields one row a batch, whatever happened.
 
     `watermarks` are the log's ends when the query started: below them it only catches up. `told_to`
-    is this start of the query, to which all sources are told once.
+    is this start of the query, to which all sources are told once. `skip_newer`: records of a newer
+    version do not end it.
     """
 
-    def __init__(self, watermarks: dict[tuple[str, int], int], told_to: int) -> None:
+    def __init__(
+        self, watermarks: dict[tuple[str, int], int], told_to: int, skip_newer: bool = False
+    ) -> None:
         self._watermarks = watermarks
         self._told_to = told_to
+        self._newer = passed if skip_newer else hold_log.refuse
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._claims = handle.getValueState("claims", "blob binary")
@@ -61,7 +67,7 @@ class Folding(StatefulProcessor):
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any
     ) -> Iterator[pd.DataFrame]:
-        (topic, partition), records = _in_offset_order(rows)
+        (topic, partition), records = _in_offset_order(rows, self._newer)
         state = self._load(records)
         chunks = state.parked.chunks = StoredChunks(self._parked)
         shelves = state.claimed.aside = StoredShelves(self._idle)
@@ -86,7 +92,9 @@ class Folding(StatefulProcessor):
         pass
 
 
-def _in_offset_order(rows: Iterator[pd.DataFrame]) -> tuple[tuple[str, int], list[Record]]:
+def _in_offset_order(
+    rows: Iterator[pd.DataFrame], newer: Callable[[UnknownMarkerVersion], None]
+) -> tuple[tuple[str, int], list[Record]]:
     """Of which partition they are, and the records; Spark does not order a group's rows."""
     place = ("", 0)
     found: list[Record] = []
@@ -95,7 +103,7 @@ def _in_offset_order(rows: Iterator[pd.DataFrame]) -> tuple[tuple[str, int], lis
         place = topic, int(frame["partition"].iat[0])
         columns = (frame[name].tolist() for name in ("offset", "at_ms", "marker", "parked"))
         found += [
-            hold_log.record((*place, offset), at_ms, marker, parked)
+            hold_log.record((*place, offset), at_ms, marker, parked, newer)
             for offset, at_ms, marker, parked in zip(*columns, strict=True)
         ]
     found.sort(key=lambda record: record.offset)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
 from threading import Thread
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from marq.core.fate.redelivery import Fate
@@ -63,6 +63,38 @@ class Clocks(NamedTuple):
     """How far the hold logs are known to have nothing to be read, while no batch is made."""
 
 
+class ByNamespace(Collector):
+    """What the trackers of several namespaces tell, each under its namespace."""
+
+    def __init__(self, registries: Callable[[], Mapping[str, CollectorRegistry]]) -> None:
+        self._registries = registries
+
+    def collect(self) -> Iterable[Metric]:
+        found: dict[str, Metric] = {}
+        for namespace, registry in self._registries().items():
+            for family in registry.collect():
+                about = (family.name, family.documentation, family.type)
+                samples = found.setdefault(family.name, Metric(*about)).samples
+                samples += [
+                    each._replace(labels={**each.labels, "namespace": namespace})
+                    for each in family.samples
+                ]
+        return found.values()
+
+
+def serve(registry: CollectorRegistry, host: str, port: int) -> Thread | None:
+    """The thread that answers whoever asks there; port 0: nobody can ask."""
+    if not port:
+        return None
+    try:
+        return start_http_server(port, addr=host, registry=registry)[1]
+    except OSError as error:
+        raise ConfigError(
+            f"metrics cannot be served at {host}, port {port} ({error.strerror or error}): "
+            "name another one with --metrics-port"
+        ) from None
+
+
 class Metrics:
     """Counters of one tracker; served on a port, if one is given."""
 
@@ -113,16 +145,7 @@ class Metrics:
         self.failures = Counter("marq_tracker_failures", "Failures of the query", registry=registry)
         for fate in Fate:
             self._fates.labels(fate.value)
-        self._server = self._serve(host, port) if port else None
-
-    def _serve(self, host: str, port: int) -> Thread:
-        try:
-            return start_http_server(port, addr=host, registry=self.registry)[1]
-        except OSError as error:
-            raise ConfigError(
-                f"metrics cannot be served at {host}, port {port} ({error.strerror or error}): "
-                "name another one with --metrics-port"
-            ) from None
+        self._server = serve(registry, host, port)
 
     @property
     def served(self) -> bool:

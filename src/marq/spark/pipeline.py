@@ -25,6 +25,12 @@ class QuerySource:
     servers: str
     space: Space
     java_settings: dict[str, str]
+    skip_newer: bool = False
+
+    @property
+    def name(self) -> str:
+        """The query's, of its own in each namespace."""
+        return f"{_NAME}-{self.space.namespace}" if self.space.namespace else _NAME
 
     def options(self) -> dict[str, str]:
         return {
@@ -53,7 +59,7 @@ def start(
 ) -> StreamingQuery:
     """The running query."""
     # A pool of its own: beside another query of the session it gets its share of the tasks.
-    session.sparkContext.setLocalProperty("spark.scheduler.pool", _NAME)
+    session.sparkContext.setLocalProperty("spark.scheduler.pool", source.name)
     partitions = 1 + max(partition for _, partition in watermarks)
     records = session.readStream.format("kafka").options(**source.options()).load()
     cores = int(session.conf.get("spark.sql.shuffle.partitions") or "2")
@@ -62,11 +68,14 @@ def start(
         hold_records(records.coalesce(cores), partitions)
         .groupBy("fold_key")
         .transformWithStateInPandas(
-            Folding(watermarks, secrets.randbits(32)), folding.OUTPUT, "Update", "None"
+            Folding(watermarks, secrets.randbits(32), source.skip_newer),
+            folding.OUTPUT,
+            "Update",
+            "None",
         )
     )
     return (
-        folded.writeStream.queryName(_NAME)
+        folded.writeStream.queryName(source.name)
         .option("checkpointLocation", checkpoint)
         .outputMode("update")
         .foreachBatch(run_batch)

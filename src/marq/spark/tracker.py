@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import secrets
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,19 @@ LOOK_S = 0.2
 MAX_FAILURES = 5
 """Failures of the query in a row, without a batch between them, before the process gives up."""
 _BACKOFF_S = 1.0
+_DENIED = re.compile(
+    r"the cluster refuses the credentials or rights.*"
+    r"|errors\.\w*(?:Authorization|Authentication)Exception.*"
+)
+"""What an act, or Spark's Kafka client, says of rights and credentials; trying again changes
+nothing, and a new checkpoint neither."""
+_TAKEN_OVER = "another tracker has taken over; this one stops"
+
+
+def start_spark(options: Options) -> SparkSession:
+    """The session of a tracker's query."""
+    scratch = options.checkpoint / "scratch"
+    return session.start(options.master, "marq tracker", scratch, options.spark or {})
 
 
 class Superseded(QueueError):
@@ -70,22 +85,33 @@ class Options:
     """0: no metrics."""
     metrics_host: str = "127.0.0.1"
     spark: dict[str, str] | None = None
+    skip_newer: bool = False
+    """Go on past what a newer marq wrote to the hold logs, or someone who is none."""
 
 
 class Tracker:
-    """One tracker process."""
+    """The tracker of one namespace; `session`: the one that several share, else it has its own."""
 
-    def __init__(self, options: Options, settings: Settings) -> None:
+    def __init__(
+        self,
+        options: Options,
+        settings: Settings,
+        session: Callable[[], SparkSession] | None = None,
+    ) -> None:
         self._options = options
+        self._shared = session
         self._extra = dict(settings.kafka)
         self._kafka = Kafka(options.servers, settings, by_tracker=True)
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self.owner = ""
+        """Under what name it has taken over."""
         self._checkpoints = Checkpoints(options.checkpoint)
         self._producer = config.producer(options.servers, self._extra, 0)
         self._places = self._hold_logs()
         self._batches = 0
         self._stopping = Stopping()
         self._spark: SparkSession | None = None
+        self._query: StreamingQuery | None = None
         self.ready = threading.Event()
         """Set when the first batch has been acted on."""
         self._ticks = Ticks(self._producer, self._places, options.tick_s)
@@ -115,9 +141,13 @@ class Tracker:
         number = self._kafka.markers_partitions
         return [(topic, n) for topic in self._kafka.space.hold_logs for n in range(number)]
 
-    def run(self) -> None:
-        """Keep time until told to stop; raises where it cannot."""
+    def run(self, after: str = "") -> None:
+        """Keep time until told to stop; raises where it cannot. `after`: goes on for this owner,
+        if nobody has taken over from that one."""
+        if after and not ownership.is_owner(self._kafka.catalog(), after):
+            raise Superseded(_TAKEN_OVER)
         ownership.take_over(self._kafka.catalog_log, self._owner)
+        self.owner = self._owner
         # Before Spark is up, which takes seconds: nobody shall wait for a dead one's transaction.
         ownership.end_open_transactions(self._producer, self._kafka.space, self._places)
         self._ticks.start()
@@ -130,10 +160,16 @@ class Tracker:
         """Whether a query runs and made every batch that was due."""
         return self._pulse.beats
 
+    @property
+    def keeping(self) -> dict[str, bool]:
+        """Whose time is kept, as it stands behind `the tracker`: there is but one here."""
+        return {"": self.keeps_time}
+
     def touch(self) -> None:
-        """Give a sign of life beside the checkpoint."""
-        with contextlib.suppress(OSError):  # a full disk: the log tells more
-            (self._options.checkpoint / "alive").touch()
+        """Give a sign of life beside the checkpoint, while it keeps time."""
+        if self.keeps_time:
+            with contextlib.suppress(OSError):  # a full disk: the log tells more
+                (self._options.checkpoint / "alive").touch()
 
     def stop(self) -> None:
         """Ask it to end after the batch it is at."""
@@ -148,14 +184,14 @@ class Tracker:
         """Let go of everything, in the order it is needed; Spark may take its time."""
         self._ticks.stop()
         self._keeping.stop()
-        if self._spark is not None:
+        if self._spark is not None and self._shared is None:
             self._spark.stop()
+        elif self._query is not None:
+            self._query.stop()
         self._kafka.close()
 
     def _session(self) -> SparkSession:
-        scratch = self._options.checkpoint / "scratch"
-        more = self._options.spark or {}
-        return session.start(self._options.master, "marq tracker", scratch, more)
+        return self._shared() if self._shared is not None else start_spark(self._options)
 
     def _keep_running(self, spark: SparkSession) -> None:
         failures = 0
@@ -178,10 +214,13 @@ class Tracker:
 
     def _refuse_to_go_on(self, error: str) -> None:
         if not self._is_owner():
-            raise Superseded("another tracker has taken over; this one stops")
+            raise Superseded(_TAKEN_OVER)
+        if found := _DENIED.search(error):
+            raise TrackerFailed(f"the query may not go on: {found[0]}")
         if "UnknownMarkerVersion" in error:
             raise TrackerFailed(
-                f"a newer marq wrote to the log, upgrade the tracker first: {error}"
+                f"a newer marq wrote to the log: upgrade the tracker first, or, if it was no marq, "
+                f"start it with --skip-newer: {error}"
             )
 
     def _refuse_to_go_without(self) -> None:
@@ -189,6 +228,8 @@ class Tracker:
         and nobody would see it."""
         parts = {"ticks": self._ticks.failure, "housekeeping": self._keeping.failure}
         for part, failure in parts.items():
+            if isinstance(failure, QueueError):
+                raise failure  # a right is missing
             if failure is not None:
                 raise TrackerFailed(f"the thread of {part} died: {failure!r}")
         if not self.metrics.served:
@@ -203,7 +244,7 @@ class Tracker:
     def _run_query(self, spark: SparkSession) -> str | None:
         """Run the query until it ends; why it failed, or None if it was told to stop."""
         try:
-            query = self._start(spark)
+            query = self._query = self._start(spark)
         except Exception as error:  # py4j and Spark have errors of many kinds
             return str(error)
         while query.isActive:
@@ -214,7 +255,7 @@ class Tracker:
                 break
         self._pulse.stopped()
         if not self._is_owner():
-            raise Superseded("another tracker has taken over; this one stops")
+            raise Superseded(_TAKEN_OVER)
         failed = query.exception()
         return None if failed is None or self._stopping.is_set() else str(failed)
 
@@ -228,7 +269,10 @@ class Tracker:
         logs = admin.describe_all(self._kafka.space.hold_logs)
         self._checkpoints.use_for(" ".join(about[0].hex() for about in logs.values() if about))
         source = pipeline.QuerySource(
-            self._options.servers, self._kafka.space, java_settings(self._extra)
+            self._options.servers,
+            self._kafka.space,
+            java_settings(self._extra),
+            self._options.skip_newer,
         )
         self._resting.begin()
         return pipeline.start(spark, source, str(self._checkpoints.current), ends, self._batch)
@@ -241,6 +285,7 @@ class Tracker:
             tuple(self._extra.items()),
             self._kafka.space.namespace,
             self._keeping.gone,
+            self._options.skip_newer,
         )
         rows: list[Any] = frame.mapInArrow(act, acting.OUTPUT).collect()
         reports = [report.decode(bytes(row.report)) for row in rows]

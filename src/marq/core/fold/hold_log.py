@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from marq.core import names
 from marq.core.fold.fold import Record
 from marq.core.markers import codec
@@ -14,17 +16,29 @@ RecordPlace = tuple[str, int, int]
 """Topic, partition and offset."""
 
 
-def record(place: RecordPlace, at_ms: int, value: bytes | None, parked: bytes | None) -> Record:
+def refuse(error: UnknownMarkerVersion) -> None:
+    """To go on past what a newer version wrote would be to skip what decides about messages."""
+    raise error
+
+
+def record(
+    place: RecordPlace,
+    at_ms: int,
+    value: bytes | None,
+    parked: bytes | None,
+    newer: Callable[[UnknownMarkerVersion], None] = refuse,
+) -> Record:
     """The record as the fold takes it; `parked` is what `said_of_parked` says of its headers.
 
-    `UnknownMarkerVersion` if a newer version wrote it, and where it lies: to go on would be to
-    skip what decides about messages.
+    `newer` is told of a record that a newer version wrote, and where it lies; if that raises
+    nothing, the record is skipped like one that is none of ours.
     """
     topic, partition, offset = place
     try:
         return Record(offset, at_ms, body(topic, value, parked))
     except UnknownMarkerVersion as error:
-        raise UnknownMarkerVersion(f"{topic}[{partition}] at offset {offset}: {error}") from None
+        newer(UnknownMarkerVersion(f"{topic}[{partition}] at offset {offset}: {error}"))
+        return Record(offset, at_ms, None)
 
 
 def said_of_parked(headers: Headers | None) -> bytes | None:

@@ -39,6 +39,7 @@ class BrokerClock:
         self._sampling = threading.Lock()
         self._samples: dict[Hashable, deque[tuple[float, float]]] = {}
         self._ahead_ms = 0.0
+        self._is_known = False
         self._sampled = threading.Event()
         self.recent_ms = 0
         """What `now_ms` said a moment ago: for what happens once a message."""
@@ -55,6 +56,7 @@ class BrokerClock:
             samples.append((now, difference))
             self._forget_before(now - WINDOW_S)
             self._ahead_ms = min(found[0][1] for found in self._samples.values())
+        self._is_known = True
         self._sampled.set()
 
     def _forget_before(self, at: float) -> None:
@@ -76,6 +78,11 @@ class BrokerClock:
     def _stand_at(self, ms: int) -> None:
         self._ahead_ms = float(ms)
         self.recent_ms = ms
+        self._is_known = True
+        self._sampled.set()
+
+    def refused(self) -> None:
+        """No sample will come as things are: nobody is to wait for one."""
         self._sampled.set()
 
     def tick(self) -> None:
@@ -90,6 +97,6 @@ class BrokerClock:
 
     def known_ms(self) -> int | None:
         """The same without waiting; None: no broker has answered yet."""
-        if not self._sampled.is_set():
+        if not self._is_known:
             return None
         return int(self._elapsed_s() * 1_000 + self._ahead_ms)

@@ -61,10 +61,14 @@ def refusal(error: KafkaException, servers: str, needed: str = "") -> ConfigErro
     return NotConnected(f"the cluster at {servers} refuses: {text}")
 
 
-def denied(needed: str, said: str) -> ConfigError:
+class Denied(ConfigError):
     """A right is missing: the operator's to give, and final until then."""
+
+
+def denied(needed: str, said: str) -> Denied:
+    """The error for who lacks a right; `needed`: which, where that is known."""
     right = f": it takes {needed}" if needed else ""
-    return ConfigError(
+    return Denied(
         f"the cluster refuses the credentials or rights{right} ({said}); "
         f"docs/security.md has the rights of each role"
     )

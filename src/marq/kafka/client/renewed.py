@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from marq.kafka.client.config import Config
 from marq.kafka.client.making import Producer, warm_producer
+from marq.kafka.client.refusals import DENIED, Denied, denied
 
 log = logging.getLogger("marq.kafka")
 
@@ -23,6 +24,16 @@ class RenewedProducer:
     def __init__(self, settings: Config) -> None:
         self._settings = settings
         self._producer = warm_producer(settings)
+        self._refused: Denied | None = None
+
+    def refused(self) -> Denied | None:
+        """The right that was found to be missing since this was asked last."""
+        found, self._refused = self._refused, None
+        return found
+
+    def _hear(self, topic: str, error: KafkaError) -> None:
+        if error.code() in DENIED:
+            self._refused = denied(f"WRITE on topic {topic!r}", error.str())
 
     def produce(
         self,
@@ -35,12 +46,19 @@ class RenewedProducer:
     ) -> bool:
         """Append a record; False if that cannot be now. `told` hears what became of it, unless the
         producer is renewed meanwhile."""
-        more: dict[str, Any] = {"on_delivery": told} if told else {}
+
+        def heard(error: KafkaError | None, message: Any) -> None:
+            if error is not None:
+                self._hear(topic, error)
+            if told is not None:
+                told(error, message)
+
         try:
-            self._producer.produce(topic, value, key, partition=partition, **more)
+            self._producer.produce(topic, value, key, partition=partition, on_delivery=heard)
         except BufferError:
             return False
         except KafkaException as error:
+            self._hear(topic, error.args[0])
             self._renew_if_fatal(error.args[0])
             return False
         return True

@@ -13,6 +13,7 @@ from marq.core.messages.stored import Outgoing
 from marq.errors import NotConnected, QueueError
 from marq.kafka.client.config import Config
 from marq.kafka.client.making import warm_producer
+from marq.kafka.client.refusals import denied
 
 T = TypeVar("T")
 
@@ -81,6 +82,10 @@ class Transactions:
         self._producer = warm_producer(self._settings)
         self._do(lambda: self._producer.init_transactions(_OPEN_S))
 
+    @property
+    def _needed(self) -> str:
+        return f"WRITE on transactional id {self._settings['transactional.id']!r}"
+
     def write(self, records: Sequence[Outgoing]) -> set[int]:
         """Write all these, or none: then it says of which of them a broker refused the batch they
         were in. There may be more that it did not come to. `Away` if the last record, which says
@@ -148,7 +153,7 @@ class Transactions:
             )
         except KafkaException as error:
             if error.args[0].code() not in _NEVER:
-                raise _meaning(error) from None
+                raise _meaning(error, self._needed) from None
             refused.add(number)
         except (ValueError, TypeError, OverflowError):  # nothing that librdkafka could send
             refused.add(number)
@@ -159,7 +164,7 @@ class Transactions:
         try:
             return step()
         except KafkaException as error:
-            raise _meaning(error) from None
+            raise _meaning(error, self._needed) from None
 
     def close(self) -> None:
         """Let go without a word: what is open is aborted by the next one."""
@@ -167,8 +172,10 @@ class Transactions:
             self._producer.purge()
 
 
-def _meaning(error: KafkaException) -> QueueError:
+def _meaning(error: KafkaException, needed: str) -> QueueError:
     cause = error.args[0]
+    if cause.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        return denied(needed, cause.str())
     if cause.code() in _FENCED or cause.fatal():
         return ProducerFenced(f"fenced by another tracker: {cause.str()}")
     if cause.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT):

@@ -78,14 +78,15 @@ class Admin:
             NewTopic(name, partitions, replicas, config={**safe, **settings})
             for name, partitions, settings in topics
         ]
-        for future in self._client.create_topics(new, request_timeout=self._timeout_s).values():
-            self._settle(future, KafkaError.TOPIC_ALREADY_EXISTS)
+        futures = self._client.create_topics(new, request_timeout=self._timeout_s)
+        for topic, future in futures.items():
+            self._settle(future, f"CREATE on topic {topic!r}", KafkaError.TOPIC_ALREADY_EXISTS)
 
     def settings(self, topic: str) -> dict[str, str]:
         """What the topic is set to, by itself or by the cluster's defaults."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
         futures = self._client.describe_configs([resource], request_timeout=self._timeout_s)
-        found = self._settle(futures[resource])
+        found = self._settle(futures[resource], f"DESCRIBE_CONFIGS on topic {topic!r}")
         return {name: entry.value for name, entry in found.items()}
 
     def topics(self) -> list[str]:
@@ -95,8 +96,8 @@ class Admin:
     def delete(self, *topics: str) -> None:
         """Delete topics; those that are gone stay so."""
         futures = self._client.delete_topics(list(topics), request_timeout=self._timeout_s)
-        for future in futures.values():
-            self._settle(future, *_MISSING)
+        for topic, future in futures.items():
+            self._settle(future, f"DELETE on topic {topic!r}", *_MISSING)
 
     def describe(self, topic: str) -> tuple[bytes, int] | None:
         """The topic's id and number of partitions; None if there is none."""
@@ -119,7 +120,10 @@ class Admin:
         futures = self._client.describe_topics(
             TopicCollection(asked), request_timeout=self._timeout_s
         )
-        found = {topic: self._try(future, *_MISSING) for topic, future in futures.items()}
+        found = {
+            topic: self._try(future, f"DESCRIBE on topic {topic!r}", *_MISSING)
+            for topic, future in futures.items()
+        }
         return {
             topic: about if about is None or isinstance(about, QueueError) else _identity(about)
             for topic, about in found.items()
@@ -167,7 +171,9 @@ class Admin:
         )
         harmless = (*_MISSING, KafkaError.OFFSET_OUT_OF_RANGE)
         tried = {
-            (place.topic, place.partition): self._try(future, *harmless)
+            (place.topic, place.partition): self._try(
+                future, f"DELETE on topic {place.topic!r}", *harmless
+            )
             for place, future in futures.items()
         }
         return {place: error for place, error in tried.items() if isinstance(error, QueueError)}
@@ -223,19 +229,20 @@ class Admin:
         """Delete a group's offsets, as soon as its members have left."""
         self._groups.forget(group)
 
-    def _try(self, future: Future[Any], *harmless: int) -> Any:
+    def _try(self, future: Future[Any], needed: str, *harmless: int) -> Any:
         """What came of it; the error as a value, so that one keeps nothing of the others."""
         try:
-            return self._settle(future, *harmless)
+            return self._settle(future, needed, *harmless)
         except QueueError as error:
             return error
 
-    def _settle(self, future: Future[Any], *harmless: int) -> Any:
+    def _settle(self, future: Future[Any], needed: str, *harmless: int) -> Any:
+        """What came of it; `needed`: the right that it takes."""
         try:
             return self._ask(lambda: future.result(self._timeout_s))
         except KafkaException as error:
             if error.args[0].code() not in harmless:
-                raise refusal(error, self.servers) from None
+                raise refusal(error, self.servers, needed) from None
             return None
 
     def _ask(self, call: Callable[[], T]) -> T:

@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from marq.core.fold import hold_log
 from marq.core.fold.fold import Record, fold
 from marq.core.fold.state import State
+from marq.errors import UnknownMarkerVersion
 from marq.kafka.client.config import Config
 from marq.kafka.client.making import Consumer, take
 from marq.kafka.client.record import headers
@@ -150,8 +151,10 @@ class _Pass:
             del self._left[number]
 
 
-def hold_record(message: Any) -> Record:
-    """A record of a hold log as the fold takes it."""
+def hold_record(
+    message: Any, newer: Callable[[UnknownMarkerVersion], None] = hold_log.refuse
+) -> Record:
+    """A record of a hold log as the fold takes it; `newer` is told of one it does not know."""
     place = (message.topic(), message.partition(), message.offset())
     said = hold_log.said_of_parked(headers(message))
-    return hold_log.record(place, message.timestamp()[1], message.value(), said)
+    return hold_log.record(place, message.timestamp()[1], message.value(), said, newer)

@@ -108,6 +108,8 @@ class StatsWriter:
                 self._put(key, value, self._written)
         self._put(_ALIVE, msgspec.json.encode(Sign(at_ms, FEATURES)), {})
         self._producer.poll(0)
+        if (refused := self._producer.refused()) is not None:
+            raise refused
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until all is in the topic; whether it is."""

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from marq import threads
 from marq.errors import QueueError
 from marq.kafka.client.making import Consumer, take
+from marq.kafka.client.refusals import UNREADABLE, denied
 from marq.kafka.groups.tenure import Tenure
 
 _BATCH = 2_000
@@ -98,6 +99,8 @@ class Fetcher:
         self._pace(consumer)
 
     def _trouble(self, error: Any) -> None:
+        if error.code() in UNREADABLE:
+            self._failed(denied(f"READ on topic {self._topic!r}", error.str()))
         if error.code() in _FATAL:
             self._failed(
                 QueueError(

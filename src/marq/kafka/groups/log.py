@@ -15,7 +15,7 @@ from marq.groups.records import ControlRecord, HoldingRecord, LeaseBeat
 from marq.groups.table import EMPTY, Table, fold
 from marq.groups.watch import LeaseWatch
 from marq.kafka.client.making import Consumer, Producer
-from marq.kafka.client.refusals import patiently, refusal, unreachable
+from marq.kafka.client.refusals import DENIED, UNREADABLE, denied, patiently, refusal, unreachable
 from marq.kafka.groups.clients import GroupClients
 
 log = logging.getLogger("marq.groups")
@@ -78,6 +78,8 @@ class GroupLog:
                 self._next[message.topic()] = message.offset()
             elif error.code() in _GONE:
                 self._look_whether_gone()
+            elif error.code() in UNREADABLE:
+                raise denied(f"READ on topic {message.topic()!r}", error.str())
             return
         self._next[message.topic()] = message.offset() + 1
         if message.topic() == self._names.control:
@@ -146,16 +148,19 @@ class GroupLog:
                 lambda: self._reader.get_watermark_offsets(place, timeout=timeout_s), timeout_s
             )
         except KafkaException as error:
-            raise refusal(error, self._cluster.servers) from None
+            raise refusal(error, self._cluster.servers, f"READ on topic {topic!r}") from None
         return int(start), int(end)
 
     def append(self, record: ControlRecord, timeout_s: float) -> int | None:
         """The offset the control log took it at; None if that is unknown."""
         where: list[int] = []
+        refused: list[KafkaError] = []
 
         def report(error: KafkaError | None, message: Any) -> None:
             if error is None:
                 where.append(message.offset())
+            elif error.code() in DENIED:
+                refused.append(error)
 
         value = records.encode(record)
         try:
@@ -165,6 +170,8 @@ class GroupLog:
             self._writer.flush(timeout_s)
         except (BufferError, KafkaException):
             return None
+        if refused:
+            raise denied(f"WRITE on topic {self._names.control!r}", refused[0].str())
         return where[0] if where else None
 
     def beat(self, lease: LeaseBeat) -> None:

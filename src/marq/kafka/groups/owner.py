@@ -14,6 +14,7 @@ from marq import threads
 from marq.core.messages.stored import Outgoing
 from marq.errors import Fenced, QueueError
 from marq.kafka.client.making import Producer
+from marq.kafka.client.refusals import Denied
 from marq.kafka.groups import transactions
 from marq.kafka.groups.delivery import KafkaGroupDelivery
 from marq.kafka.groups.tenure import Tenure, fenced
@@ -78,6 +79,8 @@ class Owner:
         with self._lock:
             try:
                 self._commit(offsets, [])
+            except Denied:
+                raise
             except QueueError as error:
                 raise ProducerLost(str(error)) from None  # whoever cannot commit is no owner
 
@@ -182,6 +185,8 @@ class Owner:
             self.flush()
         except (ProducerLost, Fenced):
             pass  # told already
+        except Denied:
+            raise  # trying again changes nothing: the instance ends, and says so
         except QueueError as error:
             log.warning("acks cannot be committed, trying again", extra={"reason": str(error)})
             time.sleep(RETRY_S)

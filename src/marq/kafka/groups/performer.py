@@ -15,6 +15,7 @@ from marq.groups.moves import InstanceAction, InstanceEvent
 from marq.groups.names import GroupNames
 from marq.groups.records import ConfigRecord
 from marq.kafka.client.making import warm
+from marq.kafka.client.refusals import DENIED, denied
 from marq.kafka.groups import note
 from marq.kafka.groups.clients import GroupClients
 from marq.kafka.groups.fetch import Fetcher
@@ -163,6 +164,8 @@ class Performer:
                 for place in found
             }
         except KafkaException as error:
+            if error.args[0].code() in DENIED:
+                raise denied(f"READ on group {self._names.offsets!r}", str(error)) from None
             raise ProducerLost(str(error)) from None  # nobody answers: let another try
 
     def _beginning(self, place: TopicPartition) -> int:

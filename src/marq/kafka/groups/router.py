@@ -13,7 +13,7 @@ import time
 from collections import defaultdict
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from marq import threads
 from marq.core.messages.stored import Stored
@@ -103,10 +103,16 @@ class Router:
         about = {"group": self._names.base, "reason": str(error)}
         log.log(level, "copying starts over", extra=about)
         if isinstance(error, KafkaException):
-            refused = refusal(error, self._cluster.servers)
+            refused = refusal(error, self._cluster.servers, self._needed(error.args[0].code()))
             if isinstance(refused, ConfigError):
                 raise refused
         self._closing.wait(_RETRY_S * min(self._in_a_row, _TOLD))
+
+    def _needed(self, code: int) -> str:
+        """The right it takes, where this is said to be missing."""
+        if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return f"READ on group {self._names.copied!r}"
+        return f"READ on topic {self._names.queue!r}"
 
     def _copy_until_lost(self) -> None:
         self._is_paused = False

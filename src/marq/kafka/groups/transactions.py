@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from marq.core.messages.stored import Outgoing
 from marq.errors import ConfigError, QueueError
 from marq.kafka.client.making import Producer
-from marq.kafka.client.refusals import DENIED
+from marq.kafka.client.refusals import DENIED, denied
 
 _CALL_S = 5.0
 _PATIENCE_S = 15.0
@@ -41,15 +41,20 @@ class AckTransactions:
         `Superseded` if we are not the owner, or nobody knows; another `QueueError` if an output
         cannot be written: then nothing was.
         """
+        topics = set[str]()
         try:
             _call(self._producer.begin_transaction)
             for output, at_ms in outputs:
+                topics.add(f"topic {output.topic!r}")
                 self._produce(output, at_ms)
             _call(lambda: self._offsets(offsets))
             # Unknown is retried while it is retriable, never taken for rolled back.
             _call(lambda: self._producer.commit_transaction(_CALL_S))
         except _Abort as error:
             self._abort()
+            if error.is_denied:
+                needed = f"WRITE on {' and '.join(sorted(topics))}" if topics else ""
+                raise denied(needed, f"nothing was acked or sent: {error}") from None
             raise QueueError(f"nothing was acked or sent: {error}") from None
 
     def _abort(self) -> None:
@@ -79,6 +84,14 @@ class AckTransactions:
 class _Abort(Exception):
     """The transaction can only be rolled back."""
 
+    is_denied = False
+
+    @classmethod
+    def of(cls, reason: KafkaError) -> _Abort:
+        found = cls(reason.str())
+        found.is_denied = reason.code() in DENIED
+        return found
+
 
 def _call(call: Callable[[], Any]) -> None:
     until = time.monotonic() + _PATIENCE_S
@@ -89,7 +102,7 @@ def _call(call: Callable[[], Any]) -> None:
         except KafkaException as error:
             reason: KafkaError = error.args[0]
             if reason.txn_requires_abort():
-                raise _Abort(reason.str()) from None
+                raise _Abort.of(reason) from None
             if not reason.retriable() or reason.fatal() or time.monotonic() > until:
                 raise ProducerLost(reason.str()) from None
         except SystemError as error:  # raised by flush on a fenced producer

@@ -156,6 +156,7 @@ class MarkerProducer(LastingProducer):
         """Without the right to write here nothing can be received or settled: whoever takes
         messages is told, or would wait for ever."""
         if error.code() in DENIED:
+            self._clock.refused()
             self._failed(denied(f"WRITE on topic {self._topic!r}", error.str()))
 
     def _over(self, record: MarkerRecord) -> None:

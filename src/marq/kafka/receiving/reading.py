@@ -27,6 +27,7 @@ class Reading:
     def __init__(self, topic: QueueTopic, settings: dict[str, Any]) -> None:
         self._queue = topic.name
         self._topic = topic
+        self._group = settings["group.id"]
         found = topic.id()
         if found is None:
             raise self._deleted()
@@ -84,8 +85,9 @@ class Reading:
 
     def refuse_if_denied(self, error: KafkaError) -> None:
         if error.code() in DENIED:
-            kind = "group of" if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED else "topic"
-            raise denied(f"READ on the {kind} {self._queue!r}", error.str())
+            is_group = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+            what = f"group {self._group!r}" if is_group else f"topic {self._queue!r}"
+            raise denied(f"READ on {what}", error.str())
 
     def _failed(self, message: Any) -> None:
         error = message.error()

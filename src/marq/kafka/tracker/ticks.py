@@ -68,7 +68,7 @@ class Ticks:
         """Told after each round of ticks."""
         self._stopping = threading.Event()
         self.failure: BaseException | None = None
-        """What its thread ended by; time stands still."""
+        """What its thread ended by, or the right it lacks; time stands still."""
         self._thread = threads.make(self._run, "marq-ticks", self._failed)
 
     def start(self) -> None:
@@ -93,7 +93,13 @@ class Ticks:
             began = time.monotonic()
             self._tick()
             self._hear(lambda: all(last.heard_at >= began for last in self._last.values()), _HEAR_S)
+            self._refuse_if_denied()
         self.wake()
+
+    def _refuse_if_denied(self) -> None:
+        """Without the right to tell the time there is nothing to be done."""
+        if (refused := self._producer.refused()) is not None:
+            raise refused
 
     def tell(self, at_ms: int) -> None:
         """Let every partition know at once that this time is over, and wait until it does; if a

@@ -29,6 +29,7 @@ from marq.core.markers import codec
 from marq.core.markers.marker import HeldParked, Marker, Restate
 from marq.core.messages.stored import Outgoing
 from marq.errors import NotConnected, UnknownMarkerVersion
+from marq.kafka.client.refusals import Denied
 from marq.kafka.client.transactions import Away, ProducerFenced, Transactions, Unsure
 from marq.kafka.cluster.reader import hold_record
 from marq.kafka.tracker.act import report
@@ -49,8 +50,9 @@ SOON_MS, LATER_MS = 1_000, 60_000
 """How long is put off what cannot be looked at now, and what no broker takes."""
 PATIENCE_S = 30.0
 """How long an event that ends an act is looked for."""
-_NO_EVENT_S = (ProducerFenced, NotConnected, UnknownMarkerVersion)
-"""Errors that are no single event's: another tracker, no broker, a log for a newer marq."""
+_NO_EVENT_S = (ProducerFenced, NotConnected, UnknownMarkerVersion, Denied)
+"""Errors that are no single event's: another tracker, no broker, a log for a newer marq, a right
+that is missing."""
 
 
 class Act:
@@ -169,7 +171,8 @@ class Act:
         if end - start > LONGEST_TAIL:
             return None
         seeker = self._tools.seeker
-        found = [hold_record(m) for m in seeker.read([(*place, start, end)], UNDECIDED_S)]
+        read = seeker.read([(*place, start, end)], UNDECIDED_S)
+        found = [hold_record(message, self._tools.newer) for message in read]
         return found if start >= end or seeker.reached.get(place, start) >= end else None
 
     # Events.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable
 from functools import cached_property, partial
 
 from marq.core import names
 from marq.core.catalog.definitions import Catalog
+from marq.core.fold import hold_log
 from marq.core.names import Space
-from marq.errors import NotConnected
+from marq.errors import NotConnected, UnknownMarkerVersion
 from marq.kafka.client import config
 from marq.kafka.client.making import Consumer, warm_producer
 from marq.kafka.client.seeker import Place, Seeker
@@ -17,17 +19,28 @@ from marq.kafka.client.transactions import Transactions
 from marq.kafka.cluster.admin import Admin
 from marq.kafka.cluster.catalog_log import CatalogLog
 
+log = logging.getLogger("marq.tracker")
+
 _TIMEOUT_S = 10.0
 _THERE_S = 60.0
 _SILENT_S = 60.0
 
 
+def passed(error: UnknownMarkerVersion) -> None:
+    """Go on past a record of a newer version; the fold counts it as skipped."""
+    log.warning("skipped, as the tracker was told to: %s", error)
+
+
 class Tools:
     """Reads and writes for acts, one after the other."""
 
-    def __init__(self, servers: str, extra: config.Config, space: Space) -> None:
+    def __init__(
+        self, servers: str, extra: config.Config, space: Space, skip_newer: bool = False
+    ) -> None:
         self._servers, self._extra = servers, extra
         self.space = space
+        self.newer = passed if skip_newer else hold_log.refuse
+        """What is done about a record of a newer version."""
         self._admin = Admin(config.common(servers, extra), _TIMEOUT_S)
         self.seeker = Seeker(config.reader(servers, extra))
         self._delayed_partitions = 0
