@@ -23,6 +23,10 @@ def test_ticks_in_a_row_have_nothing_between_them() -> None:
     assert found.at_ms == 1_009
 
 
+def test_the_first_tick_of_a_new_log_has_nothing_before_it() -> None:
+    assert last_tick(0).is_alone(since=0)
+
+
 def test_an_offset_that_was_left_out_is_another_record_s() -> None:
     found = last_tick(7, 8, 10)
 

@@ -34,7 +34,8 @@ class LastTick:
     """What is known of a partition by the latest tick it took."""
 
     at_ms: int = 0
-    offset: int = -1
+    offset: int = -2
+    """Before the first: none that the first could follow."""
     only_from: int = _UNKNOWN
     """From this offset on it has ticks of ours and nothing else, as far as the latest one."""
     heard_at: float = float("-inf")
