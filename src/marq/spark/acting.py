@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ class Acting:
     number of queues: above 1 MB Spark would write it to a file each time, and never remove it."""
 
     servers: str
-    extra: tuple[tuple[str, str | int | float | bool], ...]
+    extra: tuple[tuple[str, str | int | float | bool], ...] = field(repr=False)
     namespace: str
     gone: frozenset[bytes]
     """Topics that were deleted, by id: some thousands at a time."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ class Copying:
     """What a task needs to copy its partition; sent to the executors."""
 
     servers: str
-    extra: Extra
+    extra: Extra = field(repr=False)
     names: GroupNames
     config: GroupConfig
     sources: tuple[int, ...]

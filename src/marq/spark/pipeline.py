@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -24,7 +24,7 @@ class QuerySource:
 
     servers: str
     space: Space
-    java_settings: dict[str, str]
+    java_settings: dict[str, str] = field(repr=False)
     skip_newer: bool = False
 
     @property

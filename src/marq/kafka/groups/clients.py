@@ -30,6 +30,10 @@ class GroupClients(NamedTuple):
     replicas: int
     timeout_s: float
 
+    def __repr__(self) -> str:
+        """Without the settings: a password is among them."""
+        return f"{type(self).__name__}({self.servers!r})"
+
     def tail(self) -> Consumer:
         """Reads control log and leases to the high watermark: nothing there is transactional, and
         a reader of committed records would be held up by what hangs elsewhere."""
