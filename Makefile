@@ -56,7 +56,7 @@ test: lint jars
 
 # Before the tests, which have a time limit each; a no-op once they are there.
 jars: $(READY)
-	@$(BIN)/python -c 'from marq.embedded import jars; [jars.resolve(name) for name in ("kafka", "spark")]'
+	@$(BIN)/python -c 'from marq.embedded.jvm import jars; [jars.resolve(name) for name in ("kafka", "spark")]'
 
 test-parts: $(READY)
 	@$(BIN)/pytest -m "not tracked" --ignore tests/e2e
