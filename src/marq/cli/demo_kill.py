@@ -50,9 +50,8 @@ def one_that_holds(workers: Workers, directory: Path, long_orders: int) -> Kille
 def show(killed: Killed, handled: LinesSoFar, summary: Table) -> None:
     """What the dead worker held, and what became of it."""
     back = {line.order: line for line in handled.came_back()}
-    say(
-        f"what pid {killed.pid} had begun came back by itself, counted, after its lease of {LEASE}:"
-    )
+    say(f"what pid {killed.pid} had begun came back by itself, counted, when its lease was over,")
+    say(f"  {LEASE} after the last sign of life:")
     for order, before in sorted(killed.held.items()):
         line = back.get(order)
         if line is None or line.attempt <= before.attempt:
