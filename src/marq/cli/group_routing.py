@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from marq.cli import logs
 from marq.cli.options import QueueName, Url, connected
 from marq.cli.signals import stop_asked
 from marq.errors import ConfigError
@@ -27,6 +29,7 @@ def route(
             raise ConfigError("ordered groups need Kafka: connect to kafka:// or embedded://")
         from marq.spark import group_router  # Spark is loaded only where it is used
 
+        logs.show(logging.WARNING)
         group_router.run(
             backend, group_names(queue, group, backend.space), checkpoint, master, asked
         )

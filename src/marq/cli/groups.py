@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 import marq
-from marq.cli import group_routing, plain, shown
+from marq.cli import group_routing, logs, plain, shown
 from marq.cli.options import Json, QueueName, Url, Yes, connected, duration, sure
 from marq.cli.signals import stop_asked
 from marq.errors import ConfigError
@@ -257,6 +258,7 @@ def consume(
     """Print the messages of a member as JSON, one a line, and ack each."""
     with connected(url) as broker, stop_asked() as asked:
         found = _existing(broker, queue, group)
+        logs.show(logging.WARNING)
         left = limit
 
         def handle(delivery: Any) -> None:

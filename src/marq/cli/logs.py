@@ -27,12 +27,12 @@ def hush() -> None:
     logging.getLogger("marq.kafka.client").addHandler(logging.NullHandler())
 
 
-def show() -> None:
+def show(level: int = logging.INFO) -> None:
     """Log to standard error, unless the program has set logging up itself."""
     root = logging.getLogger()
     if not root.handlers:
         handler = logging.StreamHandler()
         handler.setFormatter(Formatter(_FORMAT))
         root.addHandler(handler)
-        root.setLevel(logging.INFO)
+        root.setLevel(level)
         logging.getLogger("py4j").setLevel(logging.WARNING)  # it has a line for each batch

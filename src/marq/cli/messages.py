@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import Annotated
 
 import typer
 
-from marq.cli import plain, sending, shown
+from marq.cli import logs, plain, sending, shown
 from marq.cli.options import Json, QueueName, Url, connected, duration, existing
 from marq.cli.receiving import Receiving, Wanted
 from marq.cli.sending import SentTeller
@@ -91,7 +92,10 @@ def receive(
     with connected(url) as broker, stop_asked() as stop:
         leased = None if lease is None else duration(lease)
         wanted = Wanted.of(limit, duration(wait), leased, ack, follow)
-        run = Receiving(existing(broker, queue), wanted, _as_json if as_json else _as_text, stop)
+        found = existing(broker, queue)
+        if follow:
+            logs.show(logging.WARNING)
+        run = Receiving(found, wanted, _as_json if as_json else _as_text, stop)
         run.run()
         if not run.count and not follow:
             typer.echo(f"nothing came within {wait}", err=True)
