@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -28,6 +29,17 @@ def test_the_demo_in_memory(tmp_path: Path) -> None:
     assert "it came back by itself: attempt 2, acked" in shown
     assert "at 10m sharp 1" in shown
     assert "Kafka" not in shown
+
+
+@pytest.mark.e2e
+def test_the_demo_tells_a_program_its_summary_alone(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "marq.cli", "demo", "--memory-only", "--json"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+
+    assert json.loads(done.stdout)["redelivered after its worker died"] == "attempt 2"
+    assert "it came back by itself: attempt 2, acked" in done.stderr
 
 
 @pytest.mark.e2e

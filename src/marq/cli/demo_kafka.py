@@ -11,13 +11,11 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from rich.table import Table
-
 import marq
 from marq import embedded, threads
 from marq.cli import demo_kill, demo_rate
 from marq.cli.demo_handled import HANDLED, LONG, POISON, LinesSoFar
-from marq.cli.demo_stage import say, title
+from marq.cli.demo_stage import Summary, say, title
 from marq.cli.demo_workers import PATIENCE_S, PROCESSES, Workers, wait_until
 from marq.embedded import tracker
 from marq.errors import RuntimeFailed
@@ -28,7 +26,7 @@ DELAY = "12s"
 _LINE_EVERY_S = 1.0
 
 
-def on_kafka(summary: Table) -> None:
+def on_kafka(summary: Summary) -> None:
     """Everything in a directory of its own that is gone afterwards."""
     title("On Kafka: a real broker, the tracker on Spark, a worker killed")
     with tempfile.TemporaryDirectory(prefix="marq-demo-") as directory:
@@ -46,7 +44,7 @@ def on_kafka(summary: Table) -> None:
     say("all stopped; `marq up` starts a Kafka and a tracker that stay")
 
 
-def _show(runtime: embedded.Runtime, directory: str, summary: Table) -> None:
+def _show(runtime: embedded.Runtime, directory: str, summary: Summary) -> None:
     url = f"kafka://{runtime.bootstrap_servers}"
     with marq.connect(url) as broker:
         orders: marq.Queue[object] = broker.queue(
@@ -70,7 +68,7 @@ def _show(runtime: embedded.Runtime, directory: str, summary: Table) -> None:
         demo_rate.show(broker, summary)
 
 
-def _send(orders: marq.Queue[object], summary: Table) -> None:
+def _send(orders: marq.Queue[object], summary: Summary) -> None:
     payloads = [LONG + b"%d" % n for n in range(1, LONG_ORDERS + 1)]
     payloads += [b"%d" % n for n in range(MESSAGES - LONG_ORDERS)]
     started = time.monotonic()
@@ -105,7 +103,7 @@ class Watch:
         return len(self.handled.orders)
 
 
-def _wait_for_time(runtime: embedded.Runtime, summary: Table) -> None:
+def _wait_for_time(runtime: embedded.Runtime, summary: Summary) -> None:
     """Until the tracker has started; else what comes back would come late."""
     if lacks := tracker.missing():
         raise RuntimeFailed(f"the demo needs the tracker: {lacks}")
@@ -134,14 +132,14 @@ class Reminder:
         delivery.ack().result()
         self._arrived.set()
 
-    def show(self, summary: Table) -> None:
+    def show(self, summary: Summary) -> None:
         wait_until(self._arrived.is_set, "the delayed message came")
         late = f"{self._late / timedelta(milliseconds=1):.0f} ms after its time"
         say(f"the message delayed by {DELAY} was handed out {late}")
         summary.add_row(f"a message delayed by {DELAY}", f"handed out {late}")
 
 
-def _all_handled(watch: Watch, summary: Table) -> None:
+def _all_handled(watch: Watch, summary: Summary) -> None:
     watch.handled.look()
     lost = MESSAGES - len(watch.handled.orders)
     say(f"{len(watch.handled.orders):,} of {MESSAGES:,} handled, nothing is open")
@@ -157,10 +155,10 @@ def _open(orders: marq.Queue[object]) -> int:
     return stats.ready + stats.in_flight + stats.delayed
 
 
-def _dead_letter(orders: marq.Queue[object], summary: Table) -> None:
+def _dead_letter(orders: marq.Queue[object], summary: Summary) -> None:
     wait_until(lambda: bool(orders.dead_letters.list()), "there was a dead letter")
     [letter] = orders.dead_letters.list()
     say(f"dead letter {letter.message_id} ({letter.payload!r}): {letter.reason}")
     for past in letter.history:
         say(f"  attempt {past.attempt} at {past.at:%H:%M:%S.%f} by {past.worker}: {past.reason}")
-    summary.add_row("dead letter with its history", f"{letter.attempts} attempts, its own alone")
+    summary.add_row("an order no handler can stand", f"dead after {letter.attempts} attempts")

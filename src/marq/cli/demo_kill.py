@@ -7,10 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.table import Table
-
 from marq.cli.demo_handled import ANSWERS, BEGUN, Line, LinesSoFar
-from marq.cli.demo_stage import say
+from marq.cli.demo_stage import Summary, say
 from marq.cli.demo_workers import Workers, wait_until
 from marq.errors import RuntimeFailed
 
@@ -47,7 +45,7 @@ def one_that_holds(workers: Workers, directory: Path, long_orders: int) -> Kille
     return killed
 
 
-def show(killed: Killed, handled: LinesSoFar, summary: Table) -> None:
+def show(killed: Killed, handled: LinesSoFar, summary: Summary) -> None:
     """What the dead worker held, and what became of it."""
     back = {line.order: line for line in handled.came_back()}
     say(f"what pid {killed.pid} had begun came back by itself, counted, when its lease was over,")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rich.table import Table
-
 import marq
-from marq.cli.demo_stage import say, title
+from marq.cli.demo_stage import Summary, say, title
 from marq.testing import crash_workers
 
 
-def in_memory(summary: Table) -> None:
+def in_memory(summary: Summary) -> None:
     """Acks in any order, a dead worker, retries, a dead letter, a delay: hours go by at once."""
     title("In memory: the semantics, with a clock that can be moved")
     with marq.connect("memory://") as broker:
@@ -22,7 +20,7 @@ def in_memory(summary: Table) -> None:
         _delayed(broker, orders, summary)
 
 
-def _acks_in_any_order(orders: marq.Queue[object], summary: Table) -> None:
+def _acks_in_any_order(orders: marq.Queue[object], summary: Summary) -> None:
     orders.send_many([{"order": number} for number in range(5)])
     deliveries = orders.receive(max=5)
     for delivery in reversed(deliveries):
@@ -32,7 +30,7 @@ def _acks_in_any_order(orders: marq.Queue[object], summary: Table) -> None:
     summary.add_row("messages acked alone, in any order", f"{len(deliveries)} of 5")
 
 
-def _dead_worker(broker: marq.Broker, orders: marq.Queue[object], summary: Table) -> None:
+def _dead_worker(broker: marq.Broker, orders: marq.Queue[object], summary: Summary) -> None:
     orders.send({"order": "with a worker that dies"})
     [lost] = orders.receive()
     crash_workers(broker)
@@ -48,7 +46,7 @@ def _dead_worker(broker: marq.Broker, orders: marq.Queue[object], summary: Table
     summary.add_row("redelivered after its worker died", f"attempt {again.attempt}")
 
 
-def _poison(broker: marq.Broker, orders: marq.Queue[object], summary: Table) -> None:
+def _poison(broker: marq.Broker, orders: marq.Queue[object], summary: Summary) -> None:
     handled: Counter[str] = Counter()
 
     @orders.handler(concurrency=4)
@@ -70,7 +68,7 @@ def _poison(broker: marq.Broker, orders: marq.Queue[object], summary: Table) -> 
     orders.dead_letters.discard()
 
 
-def _delayed(broker: marq.Broker, orders: marq.Queue[object], summary: Table) -> None:
+def _delayed(broker: marq.Broker, orders: marq.Queue[object], summary: Summary) -> None:
     broker.clock.freeze()
     orders.send({"order": "later"}, delay="10m")
     broker.clock.advance(599.999)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 
-from rich.table import Table
-
 import marq
-from marq.cli.demo_stage import say
+from marq.cli.demo_stage import Summary, say
 from marq.cli.demo_workers import PATIENCE_S, stuck
 
 MESSAGES = 300_000
@@ -15,7 +13,7 @@ PAYLOAD = b"x" * 100
 _AT_ONCE = 500
 
 
-def show(broker: marq.Broker, summary: Table) -> None:
+def show(broker: marq.Broker, summary: Summary) -> None:
     """Send, then receive and ack, with nothing in between that takes time."""
     rates: marq.Queue[object] = broker.queue("rates")
     sent = _send(rates)
