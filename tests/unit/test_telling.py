@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import KafkaError
 
 from marq.kafka.client import config, telling
 from marq.kafka.client.making import Consumer, Producer
-from marq.kafka.client.telling import Lines, Teller
+from marq.kafka.client.telling import Connections, Lines, Teller
 
 NOWHERE = "127.0.0.1:9"
+GONE, ALL_GONE = KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN
 
 
 @pytest.fixture
@@ -35,13 +37,12 @@ def test_a_cluster_that_is_away_is_told_once_with_what_to_do(
     assert (record.name, record.levelname) == ("marq.kafka.client", "WARNING")
     assert vars(record)["servers"] == NOWHERE
     assert "check that the cluster runs" in vars(record)["to_do"]
-    [refused] = [each for each in caplog.records if each.message == "broker connection failed"]
-    assert "Connection refused" in vars(refused)["error"]
+    assert "Connection refused" in vars(record)["error"]
 
 
 def _wait_for(event: str, kind: str, caplog: pytest.LogCaptureFixture) -> None:
     """Until librdkafka has tried often enough to say more than that, had it been let."""
-    told = 0
+    silent = 0
     client = (
         Producer(config.producer(NOWHERE, {}, 1.0))
         if kind == "producer"
@@ -52,12 +53,12 @@ def _wait_for(event: str, kind: str, caplog: pytest.LogCaptureFixture) -> None:
     else:
         client.subscribe(["orders"])
     deadline = time.monotonic() + 60
-    while told < 3 and time.monotonic() < deadline:
+    while silent < 3 and time.monotonic() < deadline:
         if isinstance(client, Producer):
             client.poll(0.05)
         else:
             client.consume(1, 0.05)
-        told = max((count for _, count in telling._teller._quiet.values()), default=0)
+        silent = max((count for _, count in telling._teller._quiet.values()), default=0)
     if isinstance(client, Producer):
         client.purge()
     else:
@@ -68,21 +69,53 @@ def _wait_for(event: str, kind: str, caplog: pytest.LogCaptureFixture) -> None:
 def test_each_event_is_told_once_a_minute_and_how_often_it_was_not(
     teller: Teller, caplog: pytest.LogCaptureFixture
 ) -> None:
-    gone, odd = KafkaError(KafkaError._ALL_BROKERS_DOWN), KafkaError(KafkaError._BAD_MSG)
-    for now[0] in (0.0, 1.0, 59.0):
-        telling.error(gone, "a:1", teller)
-        telling.error(odd, "a:1", teller)
-    telling.error(gone, "b:1", teller)
-    now[0] = 60.0
-    telling.error(gone, "a:1", teller)
+    left, odd = KafkaError(KafkaError._MAX_POLL_EXCEEDED), KafkaError(KafkaError._BAD_MSG)
+    one, other = heard_by("a:1", teller), heard_by("b:1", teller)
+    for now[0] in (100.0, 101.0, 159.0):
+        one(left)
+        one(odd)
+    other(left)
+    now[0] = 160.0
+    one(left)
 
     assert caplog.messages == [
-        "no broker reachable",
+        "group left for want of polls",
         "Kafka client error",
-        "no broker reachable",
-        "no broker reachable",
+        "group left for want of polls",
+        "group left for want of polls",
     ]
     assert vars(caplog.records[-1])["not_told"] == "2"
+
+
+def heard_by(servers: str, teller: Teller) -> Callable[[KafkaError], None]:
+    """The error callback of a client."""
+    return Connections(servers, teller, clock=lambda: now[0]).heard
+
+
+@pytest.mark.parametrize("codes", [[GONE], [GONE, ALL_GONE]])
+def test_connections_that_fail_now_and_then_are_no_news(
+    codes: list[int], teller: Teller, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard = heard_by("localhost:9092", teller)
+
+    for now[0] in (200.0, 200.1, 206.0, 207.9, 300.0):
+        for code in codes:
+            heard(KafkaError(code))
+
+    assert caplog.messages == []
+
+
+def test_connections_that_go_on_failing_are_told_by_whether_any_broker_is_left(
+    teller: Teller, caplog: pytest.LogCaptureFixture
+) -> None:
+    some, all_of_them = heard_by("a:1", teller), heard_by("b:1", teller)
+    for now[0] in (400.0, 401.0, 402.1, 403.0):
+        some(KafkaError(GONE))
+        all_of_them(KafkaError(GONE))
+        if now[0] == 400.0:
+            all_of_them(KafkaError(ALL_GONE))
+
+    assert caplog.messages == ["broker connection failed", "no broker reachable"]
 
 
 def test_lines_of_its_log_are_told_by_what_happened(

@@ -30,11 +30,11 @@ _MAKES_NO_TOPICS: Config = {"allow.auto.create.topics": False}
 
 def common(servers: str, extra: Config) -> Config:
     """What all clients share; the user's own settings win."""
-    door = doors.of(servers)
+    door, connections = doors.of(servers), telling.Connections(servers)
 
     def heard(error: KafkaError) -> None:
         if not door.heard(error):
-            telling.error(error, servers)
+            connections.heard(error)
 
     return {**_COMMON, "bootstrap.servers": servers, "error_cb": heard, **extra, **_MAKES_NO_TOPICS}
 

@@ -14,6 +14,11 @@ from confluent_kafka import KafkaError
 log = logging.getLogger("marq.kafka.client")
 
 EVERY_S = 60.0
+_PATIENCE_S = 2.0
+"""How long connections fail before it is told: localhost is often two addresses of which one
+answers, and brokers restart."""
+_GAP_S = 5.0
+"""What fails again after longer than that fails anew."""
 
 
 class WhatHappened(NamedTuple):
@@ -23,12 +28,12 @@ class WhatHappened(NamedTuple):
     to_do: str
 
 
-_ERRORS = {
-    KafkaError._ALL_BROKERS_DOWN: WhatHappened(
-        "no broker reachable",
-        "check that the cluster runs, and that its address can be reached from here; "
-        "what was sent and acked waits, and is written as soon as a broker answers",
-    ),
+_NO_BROKER = WhatHappened(
+    "no broker reachable",
+    "check that the cluster runs, and that its address can be reached from here; "
+    "what was sent and acked waits, and is written as soon as a broker answers",
+)
+_CONNECTING = {
     KafkaError._TRANSPORT: WhatHappened(
         "broker connection failed",
         "nothing if a broker restarts; else check that this machine reaches the addresses the "
@@ -38,11 +43,11 @@ _ERRORS = {
         "broker name not resolved",
         "check the host names in the URL, and those the brokers give (advertised.listeners)",
     ),
-    KafkaError._MAX_POLL_EXCEEDED: WhatHappened(
-        "group left for want of polls",
-        "this process stood still for minutes; what it had fetched comes back by itself",
-    ),
 }
+_LEFT = WhatHappened(
+    "group left for want of polls",
+    "this process stood still for minutes; what it had fetched comes back by itself",
+)
 _OTHER_ERROR = WhatHappened(
     "Kafka client error", "if it goes on, look at the brokers' logs for its cause"
 )
@@ -57,7 +62,7 @@ _LINES = {
         "this process was paused, or the broker that keeps its group away; what it had fetched "
         "comes back by itself",
     ),
-    "MAXPOLL": _ERRORS[KafkaError._MAX_POLL_EXCEEDED],
+    "MAXPOLL": _LEFT,
 }
 _OTHER_LINE = WhatHappened(
     "librdkafka warning", "if it goes on, look at the brokers' logs for its cause"
@@ -94,13 +99,41 @@ class Teller:
 _teller = Teller()
 
 
-def error(found: KafkaError, servers: str, teller: Teller = _teller) -> None:
-    """An error of a client itself; one that is fatal reaches its next call."""
-    if found.fatal():
-        return
-    event = _ERRORS.get(found.code(), _OTHER_ERROR)
-    other = f"{event.name} {found.code()}" if event is _OTHER_ERROR else event.name
-    teller.tell(event, found.str(), key=f"{servers} {other}", servers=servers)
+class Connections:
+    """What the error callbacks of the clients with one configuration hear, and no call does."""
+
+    def __init__(
+        self, servers: str, teller: Teller = _teller, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._servers = servers
+        self._teller = teller
+        self._clock = clock
+        self._since = self._last = -math.inf
+        """When connections began to fail, and when one failed last."""
+        self._all_failed = False
+
+    def heard(self, error: KafkaError) -> None:
+        """An error of a client itself; one that is fatal reaches its next call."""
+        code = error.code()
+        if code == KafkaError._ALL_BROKERS_DOWN or code in _CONNECTING:
+            self._failed(code, error)
+        elif not error.fatal():
+            event = _LEFT if code == KafkaError._MAX_POLL_EXCEEDED else _OTHER_ERROR
+            self._tell(event, error, code)
+
+    def _failed(self, code: int, error: KafkaError) -> None:
+        now = self._clock()
+        if now - self._last > _GAP_S:
+            self._since, self._all_failed = now, False
+        self._last = now
+        if code == KafkaError._ALL_BROKERS_DOWN:
+            self._all_failed = True
+        elif now - self._since >= _PATIENCE_S:
+            self._tell(_NO_BROKER if self._all_failed else _CONNECTING[code], error)
+
+    def _tell(self, event: WhatHappened, error: KafkaError, code: int = 0) -> None:
+        key = f"{self._servers} {event.name} {code}"
+        self._teller.tell(event, error.str(), key=key, servers=self._servers)
 
 
 class Lines:
