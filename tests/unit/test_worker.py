@@ -237,6 +237,29 @@ def test_a_failed_handler_is_logged_with_its_error(
     assert record.exc_info is not None and str(record.exc_info[1]) == "boom"
 
 
+def test_a_log_that_fails_keeps_no_failed_message(
+    marq_broker: marq.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = marq_broker.queue("orders", max_attempts=1)
+    told = threading.Event()
+
+    class Broken(logging.Filter):
+        def filter(self, record: logging.LogRecord) -> bool:
+            told.set()
+            raise ValueError("the user's")
+
+    @orders.handler()
+    async def handle(payload: bytes) -> None:
+        raise ValueError("boom")
+
+    orders.send(b"1")
+    monkeypatch.setattr(logging.getLogger("marq.worker"), "filters", [Broken()])
+    with marq_broker.worker(orders):
+        assert told.wait(30)
+
+    assert [letter.raw for letter in orders.dead_letters.list()] == [b"1"]
+
+
 def test_a_lease_lost_while_the_handler_ran_is_logged_not_raised(
     marq_broker: marq.Broker, caplog: pytest.LogCaptureFixture
 ) -> None:

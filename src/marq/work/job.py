@@ -62,8 +62,9 @@ class Job:
 
     def _failed(self, queue: str, error: BaseException) -> None:
         reason = _told(error)
-        log.warning("handler failed", extra={"queue": queue}, exc_info=error)
         settle(self.deliveries, lambda delivery: delivery.retry(None, reason))
+        # Afterwards: it runs handlers and filters of the user's.
+        log.warning("handler failed", extra={"queue": queue}, exc_info=error)
 
     def give_up(self, reason: str) -> None:
         """It has run too long and lost its messages; what it still does is ignored.
