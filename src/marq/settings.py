@@ -62,8 +62,12 @@ DurationMs = Annotated[int, BeforeValidator(_duration_ms)]
 
 _SECRET = re.compile(r"password|passphrase|secret|jaas|\.config$|\.pem$")
 """Librdkafka's settings whose values are nobody's to read."""
-_IN_URL = re.compile(r"(?<=://)[^/@]*@")
+_IN_URL = re.compile(r"(?<=://)[^/].*@")
+"""To the last `@`: a password may have one, or a slash, that nobody has written as `%40`."""
 HIDDEN = "***"
+_ALIASES = {"sasl.mechanisms": "sasl.mechanism"}
+"""Two names of one setting: else both would be given, and which of them counts nobody knows."""
+_SERVERS = ("bootstrap.servers", "metadata.broker.list")
 
 
 def _flat(given: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -72,7 +76,7 @@ def _flat(given: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
         if isinstance(value, dict):
             yield from _flat(value, f"{full}.")
         else:
-            yield full, value
+            yield _ALIASES.get(full, full), value
 
 
 def _named(found: dict[str, Any]) -> dict[str, Any]:
@@ -139,12 +143,23 @@ class Settings(BaseSettings):
             raise ValueError("must be text that has UTF-8")
         return value
 
+    @field_validator("kafka")
+    @classmethod
+    def _no_servers(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Some clients would go there, and others where the URL says."""
+        for name in _SERVERS:
+            if name in given:
+                raise ValueError(
+                    f"{name!r} is the URL's to say, like kafka://host1:9092,host2:9092"
+                )
+        return given
+
     def shown(self, name: str) -> Any:
         """The setting's value without what is secret in it: all that may be printed."""
         value = getattr(self, name)
         if isinstance(value, dict):
-            return {key: HIDDEN if _SECRET.search(key) else each for key, each in value.items()}
-        return without_credentials(value) if isinstance(value, str) else value
+            return {k: HIDDEN if _SECRET.search(k) else _printable(v) for k, v in value.items()}
+        return _printable(value)
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
         yield from ((name, self.shown(name)) for name in type(self).model_fields)
@@ -169,6 +184,10 @@ def _has_no_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return True
     return False
+
+
+def _printable(value: Any) -> Any:
+    return without_credentials(value) if isinstance(value, str) else value
 
 
 def without_credentials(url: str) -> str:

@@ -109,6 +109,19 @@ def test_a_setting_for_librdkafka_is_the_same_however_it_is_written(
     }
 
 
+def test_two_names_of_one_setting_are_one(monkeypatch: pytest.MonkeyPatch, toml: Write) -> None:
+    monkeypatch.setenv("MARQ_KAFKA__SASL_MECHANISM", "PLAIN")
+    toml('[kafka]\nsasl.mechanisms = "SCRAM-SHA-512"\n')
+
+    assert settings.load().kafka == {"sasl.mechanism": "SCRAM-SHA-512"}
+
+
+@pytest.mark.parametrize("name", ["bootstrap.servers", "metadata_broker_list"])
+def test_servers_beside_the_url_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="is the URL's to say"):
+        settings.load(kafka={name: "other:9092"})
+
+
 SECRETS = {
     "sasl.password": "hidden-1",
     "sasl.jaas.config": "hidden-2",
@@ -116,6 +129,7 @@ SECRETS = {
     "sasl.oauthbearer.client.secret": "hidden-4",
     "ssl.key.pem": "hidden-5",
     "ssl.key.password": "hidden-6",
+    "sasl.oauthbearer.token.endpoint.url": "https://me:hidden-8@host/token",
 }
 
 
@@ -135,7 +149,16 @@ def test_no_secret_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "hidden" not in printed
 
 
-@pytest.mark.parametrize("url", ["kafka://me:hidden@host:9092", "kafak://me:hidden@host:9092"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "kafka://me:hidden@host:9092",
+        "kafak://me:hidden@host:9092",
+        "kafak://me:p@hidden@host:9092",
+        "kafka://me:p/hidden@host:9092",
+        "kafak://me:p/hidden@host:9092",
+    ],
+)
 def test_a_url_with_a_password_is_refused_without_printing_it(url: str) -> None:
     with pytest.raises(ConfigError) as refused:
         marq.connect(url)
