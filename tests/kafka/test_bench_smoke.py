@@ -39,7 +39,7 @@ def test_every_variant_gets_all_messages_and_the_log_has_them_acked(
 
 
 def test_the_delay_of_every_message_is_measured_for_each_variant(kafka: embedded.Runtime) -> None:
-    plan = latency.Plan({0: 20, 1_000: 20}, rounds=1)
+    plan = latency.LatencyPlan({0: 20, 1_000: 20}, rounds=1)
     said: list[str] = []
 
     found = latency.measure(kafka.bootstrap_servers, plan, said.append)

@@ -19,7 +19,7 @@ from marq.core.markers.marker import Action, ParkedRef
 from marq.embedded import ports
 from marq.kafka.cluster.troubles import Troubles
 from marq.kafka.tracker.act.report import Report
-from marq.spark.metrics import ByNamespace, Clocks, Metrics
+from marq.spark.metrics import ByNamespace, Metrics, TimeTold
 
 NOW = 1_700_000_000_000
 BOUNDS = ("0.01", "0.025", "0.05", "60.0", "+Inf")
@@ -38,7 +38,7 @@ def told(metrics: Metrics, name: str, **labels: str) -> float | None:
 
 
 def test_lateness_is_a_histogram_that_prometheus_can_take_quantiles_of() -> None:
-    metrics, found = Metrics(Clocks(lambda: NOW)), report()
+    metrics, found = Metrics(TimeTold(lambda: NOW)), report()
     late = (10, 30, 30, 70_000)
     found.settled([due(NOW - ms) for ms in late], [Fate.COPIED] * len(late))
 
@@ -53,7 +53,7 @@ def test_lateness_is_a_histogram_that_prometheus_can_take_quantiles_of() -> None
 
 def test_lag_goes_on_growing_while_no_batch_comes_to_an_end() -> None:
     clock = [NOW]
-    metrics = Metrics(Clocks(lambda: clock[0]))
+    metrics = Metrics(TimeTold(lambda: clock[0]))
     unknown = told(metrics, "marq_tracker_lag_seconds")
     assert unknown is not None and math.isnan(unknown)
     metrics.batch([report()], 0.2)
@@ -65,7 +65,7 @@ def test_lag_goes_on_growing_while_no_batch_comes_to_an_end() -> None:
 
 def test_only_this_machine_may_ask_unless_an_address_is_named() -> None:
     (port,) = ports.choose(1, random.Random())
-    assert Metrics(Clocks(lambda: NOW), port).served
+    assert Metrics(TimeTold(lambda: NOW), port).served
 
     with socket.create_connection(("127.0.0.1", port), 5):
         pass
@@ -74,7 +74,7 @@ def test_only_this_machine_may_ask_unless_an_address_is_named() -> None:
 
 
 def test_failures_of_housekeeping_are_told() -> None:
-    metrics, troubles = Metrics(Clocks(lambda: NOW)), Troubles()
+    metrics, troubles = Metrics(TimeTold(lambda: NOW)), Troubles()
     metrics.count(troubles)
 
     troubles.tell("counting 'orders'", ValueError())
@@ -89,11 +89,11 @@ def test_a_port_that_is_taken_is_a_clear_error() -> None:
         taken.listen(1)
 
         with pytest.raises(marq.ConfigError, match=f"port {port} .*--metrics-port"):
-            Metrics(Clocks(lambda: NOW), port)
+            Metrics(TimeTold(lambda: NOW), port)
 
 
 def test_trackers_of_several_namespaces_tell_theirs_under_their_names() -> None:
-    pay, ship = Metrics(Clocks(lambda: NOW)), Metrics(Clocks(lambda: NOW))
+    pay, ship = Metrics(TimeTold(lambda: NOW)), Metrics(TimeTold(lambda: NOW))
     pay.batch([report(put_off=2)], 0.2)
     ship.batch([report()], 0.2)
     registry = CollectorRegistry()

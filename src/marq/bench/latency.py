@@ -37,7 +37,7 @@ _GOALS = {"send": 1.3, "receive": 2.0, "handler": 2.0}
 _PATIENCE_S = 120.0
 
 
-class Plan(msgspec.Struct, frozen=True):
+class LatencyPlan(msgspec.Struct, frozen=True):
     """Messages of a measurement, by rate, and how often each is made."""
 
     messages: dict[Rate, int] = msgspec.field(
@@ -46,7 +46,7 @@ class Plan(msgspec.Struct, frozen=True):
     rounds: int = 3
 
 
-QUICK = Plan({0: 100, 10: 20, 1_000: 500}, rounds=1)
+QUICK = LatencyPlan({0: 100, 10: 20, 1_000: 500}, rounds=1)
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class Delays(msgspec.Struct, frozen=True):
     ms: list[float]
 
 
-class Row(msgspec.Struct, frozen=True):
+class LatencyRow(msgspec.Struct, frozen=True):
     """A variant at a rate, over all rounds."""
 
     variant: str
@@ -91,7 +91,7 @@ class Row(msgspec.Struct, frozen=True):
 # Measuring.
 
 
-def measure(servers: str, plan: Plan, say: Any) -> list[Row]:
+def measure(servers: str, plan: LatencyPlan, say: Any) -> list[LatencyRow]:
     """All variants, each round in the same order: what slows the machine down slows all."""
     found: list[Delays] = []
     stage = Stage(servers)
@@ -157,7 +157,7 @@ def _process(role: str, task: Task) -> Iterator[subprocess.Popen[str]]:
 # What comes of it.
 
 
-def rows(found: list[Delays]) -> list[Row]:
+def rows(found: list[Delays]) -> list[LatencyRow]:
     """A row for each variant at each rate; ours beside what bare takes in the same run."""
     groups: dict[tuple[str, Rate], list[Delays]] = {}
     for each in found:
@@ -168,16 +168,16 @@ def rows(found: list[Delays]) -> list[Row]:
     ]
 
 
-def _row(variant: str, rate: Rate, delays: list[Delays]) -> Row:
+def _row(variant: str, rate: Rate, delays: list[Delays]) -> LatencyRow:
     ms = sorted(each for found in delays for each in found.ms)
-    return Row(variant, rate, len(ms), _at_share(ms, 0.5), _at_share(ms, 0.99))
+    return LatencyRow(variant, rate, len(ms), _at_share(ms, 0.5), _at_share(ms, 0.99))
 
 
 def _at_share(ms: list[float], share: float) -> float:
     return ms[min(len(ms) - 1, int(len(ms) * share))]
 
 
-def _compared(row: Row, bare: Row | None) -> Row:
+def _compared(row: LatencyRow, bare: LatencyRow | None) -> LatencyRow:
     if bare is None:
         return row
     return msgspec.structs.replace(
@@ -187,12 +187,12 @@ def _compared(row: Row, bare: Row | None) -> Row:
     )
 
 
-def goals(found: list[Row]) -> list[Goal]:
+def goals(found: list[LatencyRow]) -> list[Goal]:
     """What the benchmark is there to show; of a send only the median, for its p99 is the disk's."""
     return [goal for row in found for goal in _goals(row)]
 
 
-def _goals(row: Row) -> Iterator[Goal]:
+def _goals(row: LatencyRow) -> Iterator[Goal]:
     most = _GOALS.get(row.variant)
     if most is None or row.times_p50 is None or row.times_p99 is None:
         return

@@ -34,7 +34,7 @@ def bench(
     logging.getLogger("marq").setLevel(logging.CRITICAL)
     said = Console(stderr=True, highlight=False, soft_wrap=True)
     told = partial(said.print, markup=False)
-    lags = latency.QUICK if quick else latency.Plan(rounds=rounds)
+    lags = latency.QUICK if quick else latency.LatencyPlan(rounds=rounds)
     with clear_errors(), run.broker_of_its_own(told) as servers:
         delays = latency.measure(servers, lags, told)
         measured = [] if only_latency else run.measure(plan, servers, told)

@@ -54,7 +54,7 @@ class _Failures(Collector):
         )
 
 
-class Clocks(NamedTuple):
+class TimeTold(NamedTuple):
     """What it is told by, whenever it is asked."""
 
     now_ms: Callable[[], int | None]
@@ -98,7 +98,7 @@ def serve(registry: CollectorRegistry, host: str, port: int) -> Thread | None:
 class Metrics:
     """Counters of one tracker; served on a port, if one is given."""
 
-    def __init__(self, clocks: Clocks, port: int = 0, host: str = "127.0.0.1") -> None:
+    def __init__(self, clocks: TimeTold, port: int = 0, host: str = "127.0.0.1") -> None:
         registry = self.registry = CollectorRegistry()
         self._clocks = clocks
         self._read_ms = 0

@@ -38,7 +38,7 @@ from marq.spark import acting, pipeline, session
 from marq.spark.acting import Acting
 from marq.spark.checkpoint import Checkpoints, blames_checkpoint
 from marq.spark.java_settings import java_settings
-from marq.spark.metrics import Clocks, Metrics
+from marq.spark.metrics import Metrics, TimeTold
 from marq.spark.pulse import Pulse
 from marq.spark.resting import Resting
 from marq.stopping import Stopping
@@ -117,7 +117,7 @@ class Tracker:
         self._ticks = Ticks(self._producer, self._places, options.tick_s)
         self._pulse = Pulse()
         self._resting = Resting(self._ticks, self._pulse, self._stopping)
-        clocks = Clocks(self._ticks.clock.known_ms, lambda: self._resting.clock_ms)
+        clocks = TimeTold(self._ticks.clock.known_ms, lambda: self._resting.clock_ms)
         self.metrics = Metrics(clocks, options.metrics_port, options.metrics_host)
         self._keeping = Keeping(
             self._kafka,

@@ -7,6 +7,7 @@ import contextlib
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import NewTopic
 
+from marq.kafka.client import codes
 from marq.kafka.client.making import AdminClient, Producer
 
 TOPIC = "marq.probe"
@@ -43,7 +44,7 @@ def _make_topic(admin: AdminClient, brokers: int) -> None:
     try:
         admin.create_topics([topic])[TOPIC].result(_PATIENCE)
     except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+        if not codes.is_there_already(error.args[0]):
             raise
 
 

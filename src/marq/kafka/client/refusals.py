@@ -1,4 +1,4 @@
-"""What brokers and librdkafka refuse, by kind, and how marq says it."""
+"""How marq says what brokers and librdkafka refuse."""
 
 from __future__ import annotations
 
@@ -6,44 +6,12 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 
 from marq.errors import ConfigError, NotConnected
-from marq.kafka.client import doors
+from marq.kafka.client import codes, doors
 
 T = TypeVar("T")
-
-LEADERLESS = (
-    KafkaError._NOENT,
-    KafkaError._WAIT_COORD,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-)
-AWAY = (
-    KafkaError._TRANSPORT,
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._TIMED_OUT,
-    KafkaError._RESOLVE,
-)
-DENIED = (
-    KafkaError._AUTHENTICATION,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-)
-UNREADABLE = tuple(code for code in DENIED if code != KafkaError.GROUP_AUTHORIZATION_FAILED)
-"""Why a reader outside any group gets nothing. librdkafka asks for the group it is given a name of,
-which no reader uses: to be refused that one is no matter."""
 
 
 def unreachable(servers: str) -> NotConnected | ConfigError:
@@ -55,8 +23,8 @@ def unreachable(servers: str) -> NotConnected | ConfigError:
 
 def refusal(error: KafkaException, servers: str, needed: str = "") -> ConfigError | NotConnected:
     """What the cluster will not do, in a sentence; `needed`: the right that it takes."""
-    code, text = error.args[0].code(), error.args[0].str()
-    if code in DENIED:
+    text = error.args[0].str()
+    if codes.is_denied(error.args[0]):
         return denied(needed, f"{text}, says {servers}")
     return NotConnected(f"the cluster at {servers} refuses: {text}")
 
@@ -81,7 +49,7 @@ def patiently(call: Callable[[], T], timeout_s: float) -> T:
         try:
             return call()
         except KafkaException as error:
-            if error.args[0].code() not in LEADERLESS or time.monotonic() > until:
+            if not codes.is_leaderless(error.args[0]) or time.monotonic() > until:
                 raise
             time.sleep(0.05)
 
@@ -93,6 +61,6 @@ def answered(call: Callable[[], T], servers: str) -> T:
     except TimeoutError:
         raise unreachable(servers) from None
     except KafkaException as error:
-        if error.args[0].code() in AWAY:
+        if codes.is_away(error.args[0]):
             raise unreachable(servers) from None
         raise

@@ -8,9 +8,10 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
+from marq.kafka.client import codes
 from marq.kafka.client.config import Config
 from marq.kafka.client.making import Producer, warm_producer
-from marq.kafka.client.refusals import DENIED, Denied, denied
+from marq.kafka.client.refusals import Denied, denied
 
 log = logging.getLogger("marq.kafka")
 
@@ -32,7 +33,7 @@ class RenewedProducer:
         return found
 
     def _hear(self, topic: str, error: KafkaError) -> None:
-        if error.code() in DENIED:
+        if codes.is_denied(error):
             self._refused = denied(f"WRITE on topic {topic!r}", error.str())
 
     def produce(
@@ -76,7 +77,7 @@ class RenewedProducer:
         return self._producer.flush(timeout_s) == 0
 
     def _renew_if_fatal(self, error: KafkaError) -> bool:
-        is_fatal = bool(error.fatal() or error.code() == KafkaError._FATAL)
+        is_fatal = codes.is_fatal(error)
         if is_fatal:
             log.error("producer renewed", extra={"error": error.str()})
             self._producer.purge()

@@ -7,22 +7,16 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from marq.errors import ConfigError, NotConnected
+from marq.kafka.client import codes
 from marq.kafka.client.config import Config
 from marq.kafka.client.making import Consumer, take, warm
 
 _QUIET_S = 10.0
 _LISTED_S = 300.0
 """A consumer forgets where a topic lies that it does not read, after 15 minutes."""
-_GONE = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError.UNKNOWN_TOPIC_ID,
-)
-_OFF_THE_LOG = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -106,14 +100,14 @@ class Seeker:
             self._at_end.discard(place)
             self._passed(place, message.offset() + 1)
             return wanted
-        if error.code() == KafkaError._PARTITION_EOF:
+        if codes.is_end(error):
             self._at_end.add(place)
             self._passed(place, message.offset())
-        elif error.code() in _OFF_THE_LOG:
+        elif codes.is_off_the_log(error):
             self._go_on(place)
-        elif error.code() in _GONE:  # a broker that is away is waited for
+        elif codes.is_gone(error):  # a broker that is away is waited for
             self._give_up(place, "")
-        elif error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        elif codes.is_topic_denied(error):
             self._give_up(place, error.str())
         return False
 

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from marq.core.messages.stored import Outgoing
 from marq.errors import NotConnected, QueueError
+from marq.kafka.client import codes
 from marq.kafka.client.config import Config
 from marq.kafka.client.making import warm_producer
 from marq.kafka.client.refusals import denied
@@ -23,24 +24,6 @@ _OPEN_S = 20.0
 _TOLD_S = 6.0
 """By then it is known of every record whether a broker took it."""
 _FLUSH_S = 0.1
-_FENCED = (
-    KafkaError._FENCED,
-    KafkaError.PRODUCER_FENCED,
-    KafkaError.INVALID_PRODUCER_EPOCH,
-)
-_NEVER = (
-    KafkaError.MSG_SIZE_TOO_LARGE,
-    KafkaError.RECORD_LIST_TOO_LARGE,
-    KafkaError.INVALID_RECORD,
-    KafkaError.INVALID_TIMESTAMP,
-    KafkaError.TOPIC_EXCEPTION,
-    KafkaError._INVALID_ARG,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.POLICY_VIOLATION,
-)
 
 
 class ProducerFenced(QueueError):
@@ -137,9 +120,9 @@ class Transactions:
 
     def _produce(self, number: int, record: Outgoing, refused: set[int], late: set[int]) -> None:
         def report(error: KafkaError | None, _: Any) -> None:
-            if error is not None and error.code() in _NEVER:  # else the commit fails and tells
+            if error is not None and codes.is_refused(error):  # else the commit fails and tells
                 refused.add(number)
-            elif error is not None and error.code() == KafkaError._MSG_TIMED_OUT:
+            elif error is not None and codes.is_late(error):
                 late.add(number)
 
         try:
@@ -152,7 +135,7 @@ class Transactions:
                 on_delivery=report,
             )
         except KafkaException as error:
-            if error.args[0].code() not in _NEVER:
+            if not codes.is_refused(error.args[0]):
                 raise _meaning(error, self._needed) from None
             refused.add(number)
         except (ValueError, TypeError, OverflowError):  # nothing that librdkafka could send
@@ -174,10 +157,10 @@ class Transactions:
 
 def _meaning(error: KafkaException, needed: str) -> QueueError:
     cause = error.args[0]
-    if cause.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+    if codes.is_id_denied(cause):
         return denied(needed, cause.str())
-    if cause.code() in _FENCED or cause.fatal():
+    if codes.is_fenced(cause):
         return ProducerFenced(f"fenced by another tracker: {cause.str()}")
-    if cause.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT):
+    if codes.is_unanswered(cause):
         return NotConnected(f"no broker answers the tracker: {cause.str()}")
     return Unsure(cause.str())

@@ -17,9 +17,9 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from marq.errors import ConfigError, QueueError
-from marq.kafka.client import config, doors
+from marq.kafka.client import codes, config, doors
 from marq.kafka.client.making import AdminClient
-from marq.kafka.client.refusals import AWAY, answered, refusal, unreachable
+from marq.kafka.client.refusals import answered, refusal, unreachable
 from marq.kafka.cluster.group_offsets import GroupOffsets
 from marq.kafka.cluster.offsets import Offsets
 
@@ -30,7 +30,6 @@ _TRIM_S = 5.0
 _SOON_S = 0.5
 """So often is looked whether brokers refuse us: librdkafka would try again until time is over."""
 _CLOSES_S = 3.0
-_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID)
 
 
 class Admin:
@@ -66,7 +65,7 @@ class Admin:
         try:
             return len(self._client.list_topics(timeout=min(_SOON_S, self._timeout_s)).brokers)
         except KafkaException as error:
-            if error.args[0].code() not in AWAY:
+            if not codes.is_away(error.args[0]):
                 raise refusal(error, self.servers) from None
             return 0
 
@@ -80,7 +79,7 @@ class Admin:
         ]
         futures = self._client.create_topics(new, request_timeout=self._timeout_s)
         for topic, future in futures.items():
-            self._settle(future, f"CREATE on topic {topic!r}", KafkaError.TOPIC_ALREADY_EXISTS)
+            self._settle(future, f"CREATE on topic {topic!r}", codes.is_there_already)
 
     def settings(self, topic: str) -> dict[str, str]:
         """What the topic is set to, by itself or by the cluster's defaults."""
@@ -97,7 +96,7 @@ class Admin:
         """Delete topics; those that are gone stay so."""
         futures = self._client.delete_topics(list(topics), request_timeout=self._timeout_s)
         for topic, future in futures.items():
-            self._settle(future, f"DELETE on topic {topic!r}", *_MISSING)
+            self._settle(future, f"DELETE on topic {topic!r}", codes.is_gone)
 
     def describe(self, topic: str) -> tuple[bytes, int] | None:
         """The topic's id and number of partitions; None if there is none."""
@@ -121,7 +120,7 @@ class Admin:
             TopicCollection(asked), request_timeout=self._timeout_s
         )
         found = {
-            topic: self._try(future, f"DESCRIBE on topic {topic!r}", *_MISSING)
+            topic: self._try(future, f"DESCRIBE on topic {topic!r}", codes.is_gone)
             for topic, future in futures.items()
         }
         return {
@@ -169,10 +168,9 @@ class Admin:
             request_timeout=timeout_s,
             operation_timeout=timeout_s,
         )
-        harmless = (*_MISSING, KafkaError.OFFSET_OUT_OF_RANGE)
         tried = {
             (place.topic, place.partition): self._try(
-                future, f"DELETE on topic {place.topic!r}", *harmless
+                future, f"DELETE on topic {place.topic!r}", codes.is_gone, codes.is_off_the_log
             )
             for place, future in futures.items()
         }
@@ -229,19 +227,23 @@ class Admin:
         """Delete a group's offsets, as soon as its members have left."""
         self._groups.forget(group)
 
-    def _try(self, future: Future[Any], needed: str, *harmless: int) -> Any:
+    def _try(
+        self, future: Future[Any], needed: str, *harmless: Callable[[KafkaError], bool]
+    ) -> Any:
         """What came of it; the error as a value, so that one keeps nothing of the others."""
         try:
             return self._settle(future, needed, *harmless)
         except QueueError as error:
             return error
 
-    def _settle(self, future: Future[Any], needed: str, *harmless: int) -> Any:
+    def _settle(
+        self, future: Future[Any], needed: str, *harmless: Callable[[KafkaError], bool]
+    ) -> Any:
         """What came of it; `needed`: the right that it takes."""
         try:
             return self._ask(lambda: future.result(self._timeout_s))
         except KafkaException as error:
-            if error.args[0].code() not in harmless:
+            if not any(is_harmless(error.args[0]) for is_harmless in harmless):
                 raise refusal(error, self.servers, needed) from None
             return None
 

@@ -16,14 +16,14 @@ from marq.core.catalog.definitions import Catalog, Entry, NotAnEntry, encode
 from marq.core.catalog.reader import CatalogReader, ReadRecord
 from marq.core.catalog.snapshot import Whole
 from marq.errors import ConfigError, NotConnected, QueueError
+from marq.kafka.client import codes
 from marq.kafka.client.making import Consumer, Producer, take
-from marq.kafka.client.refusals import UNREADABLE, patiently, refusal, unreachable
+from marq.kafka.client.refusals import patiently, refusal, unreachable
 
 log = logging.getLogger("marq.kafka")
 
 _RECENT_S = 1.0
 """How long a look at a catalog that is known already may take."""
-_TRIMMED = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
 class _Behind(Exception):
@@ -195,9 +195,9 @@ class CatalogLog:
         error = message.error()
         if error is None:
             self._apply(known, message)
-        elif error.code() in _TRIMMED:
+        elif codes.is_off_the_log(error):
             raise _Behind
-        elif error.code() in UNREADABLE:
+        elif codes.is_unreadable(error):
             raise self._refusal(KafkaException(error), "READ")
 
     def _apply(self, known: CatalogReader, message: Any) -> None:

@@ -8,27 +8,21 @@ from typing import Any, TypeVar
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
-    KafkaError,
     KafkaException,
     TopicPartition,
 )
 
 from marq.errors import NotConnected
+from marq.kafka.client import codes
 from marq.kafka.client.config import Config
 from marq.kafka.client.making import AdminClient, Consumer
-from marq.kafka.client.refusals import DENIED, LEADERLESS, answered, refusal
+from marq.kafka.client.refusals import answered, refusal
 
 T = TypeVar("T")
 
 _COORDINATOR_S = 5.0
 _ASKED_S = 1.0
 """So soon is looked why nobody answers."""
-_HAS_MEMBERS = (
-    KafkaError.UNKNOWN_MEMBER_ID,
-    KafkaError.NON_EMPTY_GROUP,
-    KafkaError.ILLEGAL_GENERATION,
-    KafkaError.REBALANCE_IN_PROGRESS,
-)
 
 
 class GroupOffsets:
@@ -64,7 +58,7 @@ class GroupOffsets:
         done = futures[group].result(self._timeout_s).topic_partitions
         errors = [place.error for place in done if place.error is not None]
         for error in errors:
-            if error.code() not in _HAS_MEMBERS:
+            if not codes.has_members(error):
                 raise KafkaException(error)
         return not errors
 
@@ -101,10 +95,9 @@ class GroupOffsets:
                 futures[group].result(self._timeout_s)
                 return
             except KafkaException as error:
-                code = error.args[0].code()
-                if code == KafkaError.GROUP_ID_NOT_FOUND:
+                if codes.is_no_group(error.args[0]):
                     return
-                if code != KafkaError.NON_EMPTY_GROUP or time.monotonic() > until:
+                if not codes.has_members(error.args[0]) or time.monotonic() > until:
                     raise refusal(error, self._servers, f"DELETE on group {group!r}") from None
             time.sleep(0.1)
 
@@ -119,7 +112,7 @@ class GroupOffsets:
                 if time.monotonic() > until:
                     raise
             except KafkaException as error:
-                if error.args[0].code() not in LEADERLESS or time.monotonic() > until:
+                if not codes.is_leaderless(error.args[0]) or time.monotonic() > until:
                     raise refusal(
                         error, self._servers, f"READ or DESCRIBE on group {group!r}"
                     ) from None
@@ -130,4 +123,4 @@ def _reason(consumer: Consumer, error: KafkaException) -> KafkaException:
     """Why nobody answered: a right that is missing is told as a message, and the question is left
     to time out."""
     said = (message.error() for message in consumer.consume(100, 0))
-    return next((KafkaException(each) for each in said if each and each.code() in DENIED), error)
+    return next((KafkaException(each) for each in said if each and codes.is_denied(each)), error)

@@ -15,8 +15,9 @@ from typing import Any
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
+from marq.kafka.client import codes
 from marq.kafka.client.making import AdminClient
-from marq.kafka.client.refusals import AWAY, LEADERLESS, refusal, unreachable
+from marq.kafka.client.refusals import refusal, unreachable
 from marq.kafka.client.seeker import Place
 
 _METADATA_S = 5.0
@@ -54,9 +55,9 @@ class Offsets:
 
     def _refuse(self, topic: str, errors: Iterable[KafkaError], is_late: bool) -> None:
         for error in errors:
-            if error.code() in AWAY:
+            if codes.is_away(error):
                 raise unreachable(self._servers)
-            if error.code() not in LEADERLESS or is_late:
+            if not codes.is_leaderless(error) or is_late:
                 raise refusal(KafkaException(error), self._servers, f"DESCRIBE on topic {topic!r}")
 
     def known(self, asked: dict[TopicPartition, Any]) -> dict[Place, int]:
@@ -64,8 +65,8 @@ class Offsets:
         if not asked:
             return {}
         found, errors = self._ask(asked)
-        moved = {KafkaError.FENCED_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION}
-        self._look_for_leaders({t for (t, _), error in errors.items() if error.code() in moved})
+        moved = {topic for (topic, _), error in errors.items() if codes.is_moved(error)}
+        self._look_for_leaders(moved)
         return {place: each.offset for place, each in found.items()}
 
     def _ask(
@@ -84,7 +85,7 @@ class Offsets:
                 errors[place] = error.args[0]
             else:
                 if answer.offset == OFFSET_INVALID:
-                    errors[place] = KafkaError(KafkaError._TIMED_OUT)
+                    errors[place] = codes.NO_ANSWER
                 else:
                     found[place] = answer
         return found, errors

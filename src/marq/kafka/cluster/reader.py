@@ -17,26 +17,15 @@ from marq.core.fold import hold_log
 from marq.core.fold.fold import Record, fold
 from marq.core.fold.state import State
 from marq.errors import UnknownMarkerVersion
+from marq.kafka.client import codes
 from marq.kafka.client.config import Config
 from marq.kafka.client.making import Consumer, take
 from marq.kafka.client.record import headers
-from marq.kafka.client.refusals import AWAY, LEADERLESS, refusal, unreachable
+from marq.kafka.client.refusals import refusal, unreachable
 from marq.kafka.cluster.admin import Admin
 
 Span = tuple[int, int]
 """The first offset, and the one after the last."""
-
-_TRIMMED = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-_MISSING = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-)
-_PASSING = frozenset((*AWAY, *LEADERLESS, KafkaError.GROUP_AUTHORIZATION_FAILED)).difference(
-    _MISSING
-)
-"""Librdkafka goes on by itself, and if it does not, nothing comes for too long. No reader is in a
-group: to be refused the one it is named after is no matter."""
 
 
 class LogReader:
@@ -132,11 +121,11 @@ class _Pass:
 
     def _stopped(self, number: int, error: KafkaError) -> None:
         """The consumer has no record but this to say."""
-        if error.code() == KafkaError._PARTITION_EOF:
+        if codes.is_end(error):
             self._left.pop(number, None)
-        elif error.code() in _TRIMMED:
+        elif codes.is_off_the_log(error):
             self._go_on(number)
-        elif error.code() not in _PASSING:
+        elif not codes.is_passing(error):
             needed = f"READ on topic {self._topic!r}"
             raise refusal(KafkaException(error), self._servers, needed)
 

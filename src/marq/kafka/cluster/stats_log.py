@@ -24,9 +24,10 @@ from confluent_kafka import (
 from msgspec import Meta
 
 from marq.errors import ConfigError
+from marq.kafka.client import codes
 from marq.kafka.client.config import Config
 from marq.kafka.client.making import Consumer, take
-from marq.kafka.client.refusals import UNREADABLE, refusal
+from marq.kafka.client.refusals import refusal
 from marq.kafka.client.renewed import RenewedProducer
 from marq.message import Stats
 
@@ -201,14 +202,14 @@ class StatsReader:
 
     def _is_end(self, error: KafkaError) -> bool:
         """Whether this is the end of the log; where the log is another one now, begin anew."""
-        if error.code() in UNREADABLE:
+        if codes.is_unreadable(error):
             servers = self._settings["bootstrap.servers"]
             raise refusal(KafkaException(error), servers, f"READ on topic {self._topic!r}")
-        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        if codes.is_off_the_log(error):
             assert self._consumer is not None
             self._counts.clear()
             self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
-        return bool(error.code() == KafkaError._PARTITION_EOF)
+        return codes.is_end(error)
 
     def _apply(self, message: Any) -> None:
         key, value = (message.key() or b"").decode("utf-8", "replace"), message.value()

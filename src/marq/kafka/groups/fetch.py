@@ -6,18 +6,18 @@ import queue
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from marq import threads
 from marq.errors import QueueError
+from marq.kafka.client import codes
 from marq.kafka.client.making import Consumer, take
-from marq.kafka.client.refusals import UNREADABLE, denied
+from marq.kafka.client.refusals import denied
 from marq.kafka.groups.tenure import Tenure
 
 _BATCH = 2_000
 _WAIT_S = 0.02
 _FULL, _LOW = 4_000, 1_000
-_FATAL = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 
 class Fetcher:
@@ -89,7 +89,7 @@ class Fetcher:
         got = set[int]()
         for message in take(consumer, _BATCH, _WAIT_S):
             error = message.error()
-            if error is not None and error.code() != KafkaError._PARTITION_EOF:
+            if error is not None and not codes.is_end(error):
                 self._trouble(error)
             elif tenure := self._tenures.get(message.partition()):
                 tenure.inbox.append(message)
@@ -99,9 +99,9 @@ class Fetcher:
         self._pace(consumer)
 
     def _trouble(self, error: Any) -> None:
-        if error.code() in UNREADABLE:
+        if codes.is_unreadable(error):
             self._failed(denied(f"READ on topic {self._topic!r}", error.str()))
-        if error.code() in _FATAL:
+        if codes.is_off_the_log(error):
             self._failed(
                 QueueError(
                     f"{self._topic} does not have the offset that was acked last: {error.str()}. "

@@ -14,21 +14,12 @@ from marq.groups.names import GroupNames
 from marq.groups.records import ControlRecord, HoldingRecord, LeaseBeat
 from marq.groups.table import EMPTY, Table, fold
 from marq.groups.watch import LeaseWatch
+from marq.kafka.client import codes
 from marq.kafka.client.making import Consumer, Producer
-from marq.kafka.client.refusals import DENIED, UNREADABLE, denied, patiently, refusal, unreachable
+from marq.kafka.client.refusals import denied, patiently, refusal, unreachable
 from marq.kafka.groups.clients import GroupClients
 
 log = logging.getLogger("marq.groups")
-
-_GONE = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError.UNKNOWN_TOPIC_ID,
-    # Created again: the log we followed is no more.
-    KafkaError._AUTO_OFFSET_RESET,
-    KafkaError.OFFSET_OUT_OF_RANGE,
-)
 
 
 def now_ms() -> int:
@@ -73,12 +64,12 @@ class GroupLog:
     def _take(self, message: Any) -> None:
         error = message.error()
         if error is not None:
-            if error.code() == KafkaError._PARTITION_EOF:
+            if codes.is_end(error):
                 # Past what no reader is given: where a transaction of someone else ended.
                 self._next[message.topic()] = message.offset()
-            elif error.code() in _GONE:
+            elif codes.is_gone(error) or codes.is_off_the_log(error):  # created again, perhaps
                 self._look_whether_gone()
-            elif error.code() in UNREADABLE:
+            elif codes.is_unreadable(error):
                 raise denied(f"READ on topic {message.topic()!r}", error.str())
             return
         self._next[message.topic()] = message.offset() + 1
@@ -159,7 +150,7 @@ class GroupLog:
         def report(error: KafkaError | None, message: Any) -> None:
             if error is None:
                 where.append(message.offset())
-            elif error.code() in DENIED:
+            elif codes.is_denied(error):
                 refused.append(error)
 
         value = records.encode(record)

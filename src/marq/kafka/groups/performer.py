@@ -14,8 +14,9 @@ from marq.groups.config import GroupConfig
 from marq.groups.moves import InstanceAction, InstanceEvent
 from marq.groups.names import GroupNames
 from marq.groups.records import ConfigRecord
+from marq.kafka.client import codes
 from marq.kafka.client.making import warm
-from marq.kafka.client.refusals import DENIED, denied
+from marq.kafka.client.refusals import denied
 from marq.kafka.groups import note
 from marq.kafka.groups.clients import GroupClients
 from marq.kafka.groups.fetch import Fetcher
@@ -164,7 +165,7 @@ class Performer:
                 for place in found
             }
         except KafkaException as error:
-            if error.args[0].code() in DENIED:
+            if codes.is_denied(error.args[0]):
                 raise denied(f"READ on group {self._names.offsets!r}", str(error)) from None
             raise ProducerLost(str(error)) from None  # nobody answers: let another try
 

@@ -22,6 +22,7 @@ from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames
 from marq.groups.table import Table
 from marq.kafka.access import Access
+from marq.kafka.client import codes
 from marq.kafka.client.making import take
 from marq.kafka.client.record import stored
 from marq.kafka.client.refusals import refusal
@@ -103,14 +104,14 @@ class Router:
         about = {"group": self._names.base, "reason": str(error)}
         log.log(level, "copying starts over", extra=about)
         if isinstance(error, KafkaException):
-            refused = refusal(error, self._cluster.servers, self._needed(error.args[0].code()))
+            refused = refusal(error, self._cluster.servers, self._needed(error.args[0]))
             if isinstance(refused, ConfigError):
                 raise refused
         self._closing.wait(_RETRY_S * min(self._in_a_row, _TOLD))
 
-    def _needed(self, code: int) -> str:
+    def _needed(self, error: KafkaError) -> str:
         """The right it takes, where this is said to be missing."""
-        if code == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        if codes.is_group_denied(error):
             return f"READ on group {self._names.copied!r}"
         return f"READ on topic {self._names.queue!r}"
 

@@ -11,8 +11,9 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from marq.core.messages.stored import Outgoing
 from marq.errors import ConfigError, QueueError
+from marq.kafka.client import codes
 from marq.kafka.client.making import Producer
-from marq.kafka.client.refusals import DENIED, denied
+from marq.kafka.client.refusals import denied
 
 _CALL_S = 5.0
 _PATIENCE_S = 15.0
@@ -89,7 +90,7 @@ class _Abort(Exception):
     @classmethod
     def of(cls, reason: KafkaError) -> _Abort:
         found = cls(reason.str())
-        found.is_denied = reason.code() in DENIED
+        found.is_denied = codes.is_denied(reason)
         return found
 
 
@@ -111,7 +112,7 @@ def _call(call: Callable[[], Any]) -> None:
 
 def _refuse_if_denied(error: KafkaError) -> None:
     """A right that is missing does not come by itself: whoever waits is told."""
-    if error.code() in (KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, *DENIED):
+    if codes.is_denied(error):
         raise ConfigError(
             f"the cluster refuses the rights to write transactions: {error.str()}. An ordered "
             f"group needs WRITE on the transactional ids that begin with its name, marq.group.…"

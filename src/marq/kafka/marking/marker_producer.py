@@ -11,23 +11,13 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
 from marq.errors import QueueError
+from marq.kafka.client import codes
 from marq.kafka.client.clock import BrokerClock
 from marq.kafka.client.lasting import LastingProducer
-from marq.kafka.client.refusals import DENIED, denied
+from marq.kafka.client.refusals import denied
 from marq.kafka.leasing.taken import Taken
 
 log = logging.getLogger("marq.kafka")
-
-_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE)
-_FINAL = (
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    *_TOO_LARGE,
-    KafkaError.INVALID_MSG,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-)
 
 
 OutcomeReport = Callable[[Taken | None], None]
@@ -76,9 +66,9 @@ class MarkerRecord:
         """The log has it."""
         self._told(lambda: self.report(taken))
 
-    def refused(self, code: int) -> None:
+    def refused(self, error: KafkaError) -> None:
         """It can never be written."""
-        if code in _TOO_LARGE and self.too_large is not None:
+        if codes.is_too_large(error) and self.too_large is not None:
             self._told(self.too_large)
         else:
             self._told(lambda: self.report(None))
@@ -124,10 +114,10 @@ class MarkerProducer(LastingProducer):
         def reported(error: KafkaError | None, message: Any) -> None:
             if error is None:
                 record.taken(self._taken(record.partition, message, tried_ms, is_first))
-            elif error.code() in _FINAL or not record.again or self._closing:
+            elif codes.is_never_written(error) or not record.again or self._closing:
                 log.error("marker not written", extra={"error": error.str()})
                 self._refused(error)
-                record.refused(error.code())
+                record.refused(error)
             else:  # it may be in the log, or not
                 self._replace_if_fatal(producer, error)
                 self._produce(record)
@@ -144,9 +134,9 @@ class MarkerProducer(LastingProducer):
             except BufferError:
                 time.sleep(0.01)
             except KafkaException as error:
-                if error.args[0].code() in _FINAL or self._closing:
+                if codes.is_never_written(error.args[0]) or self._closing:
                     self._refused(error.args[0])
-                    record.refused(error.args[0].code())
+                    record.refused(error.args[0])
                     self._over(record)
                     return
                 self._replace_if_fatal(producer, error.args[0])
@@ -155,7 +145,7 @@ class MarkerProducer(LastingProducer):
     def _refused(self, error: KafkaError) -> None:
         """Without the right to write here nothing can be received or settled: whoever takes
         messages is told, or would wait for ever."""
-        if error.code() in DENIED:
+        if codes.is_denied(error):
             self._clock.refused()
             self._failed(denied(f"WRITE on topic {self._topic!r}", error.str()))
 

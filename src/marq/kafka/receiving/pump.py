@@ -29,6 +29,7 @@ from marq.core.markers import claimed
 from marq.core.markers.claimed import ClaimedRuns
 from marq.core.markers.marker import Claim, ClaimId, Source
 from marq.errors import NotConnected, QueueError
+from marq.kafka.client import codes
 from marq.kafka.client.config import PUMP_LEASE_MS
 from marq.kafka.cluster.queue_topic import QueueTopic
 from marq.kafka.leasing.live import LiveClaim
@@ -49,13 +50,6 @@ _IDLE_POLL_S, _BUSY_POLL_S = 0.1, 0.001
 _FULL_S = 1.0
 """How long a full inbox is waited for before partitions are paused: a pause throws away what
 librdkafka has fetched."""
-
-_STALE = (
-    KafkaError.ILLEGAL_GENERATION,
-    KafkaError.REBALANCE_IN_PROGRESS,
-    KafkaError.UNKNOWN_MEMBER_ID,
-    KafkaError.FENCED_INSTANCE_ID,
-)
 
 
 class Pump:
@@ -307,6 +301,6 @@ class Pump:
         is served by polling, so go on there first."""
         if self._reading is not None:
             self._reading.refuse_if_denied(refused)
-        if refused.code() not in _STALE:
+        if not codes.is_stale(refused):
             log.info("offsets not committed", extra={"queue": self.queue, "error": refused.str()})
         time.sleep(0.01)

@@ -9,14 +9,13 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from marq.errors import ConfigError, NotConnected
+from marq.kafka.client import codes
 from marq.kafka.client.making import Consumer, take
-from marq.kafka.client.refusals import DENIED, denied
+from marq.kafka.client.refusals import denied
 from marq.kafka.cluster.queue_topic import QueueTopic
 
 log = logging.getLogger("marq.kafka")
 
-_GONE = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_ID)
-_OFF_THE_LOG = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 
 _COMMITTED_S = 3.0
 
@@ -84,17 +83,17 @@ class Reading:
             change(self.consumer.assignment())
 
     def refuse_if_denied(self, error: KafkaError) -> None:
-        if error.code() in DENIED:
-            is_group = error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+        if codes.is_denied(error):
+            is_group = codes.is_group_denied(error)
             what = f"group {self._group!r}" if is_group else f"topic {self._queue!r}"
             raise denied(f"READ on {what}", error.str())
 
     def _failed(self, message: Any) -> None:
         error = message.error()
         self.refuse_if_denied(error)
-        if error.code() in _GONE:
+        if codes.is_gone(error):
             self._refuse_another_topic()
-        elif error.code() in _OFF_THE_LOG:
+        elif codes.is_off_the_log(error):
             self._refuse_another_topic()
             self._go_on(message.partition())
         else:

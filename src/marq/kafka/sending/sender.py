@@ -12,6 +12,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaExceptio
 from marq.core.messages import header
 from marq.core.messages.stored import ANY_PARTITION, Outgoing
 from marq.errors import ConfigError, NotConnected, PayloadError, QueueError
+from marq.kafka.client import codes
 from marq.kafka.client.answers import WaitingRoom
 from marq.kafka.client.lasting import LastingProducer
 from marq.kafka.client.refusals import denied
@@ -241,21 +242,14 @@ class Sender(LastingProducer):
 
 def send_error(error: KafkaError, topic: str, size: int) -> QueueError:
     """Why a message was not sent, in a sentence."""
-    match error.code():
-        case KafkaError.MSG_SIZE_TOO_LARGE | KafkaError.INVALID_MSG_SIZE:
-            return PayloadError(
-                f"the payload of {size or 'too many'} bytes is too large for a message "
-                f"(1 MB unless message.max.bytes says otherwise): send a reference to it",
-                size=size,
-            )
-        case (
-            KafkaError.UNKNOWN_TOPIC_OR_PART
-            | KafkaError._UNKNOWN_TOPIC
-            | KafkaError._UNKNOWN_PARTITION
-        ):
-            return ConfigError(
-                f"there is no queue {topic!r}: it was deleted; create it again first"
-            )
-        case KafkaError.TOPIC_AUTHORIZATION_FAILED | KafkaError._AUTHENTICATION:
-            return denied(f"WRITE on topic {topic!r}", error.str())
+    if codes.is_too_large(error):
+        return PayloadError(
+            f"the payload of {size or 'too many'} bytes is too large for a message "
+            f"(1 MB unless message.max.bytes says otherwise): send a reference to it",
+            size=size,
+        )
+    if codes.is_gone(error):
+        return ConfigError(f"there is no queue {topic!r}: it was deleted; create it again first")
+    if codes.is_denied(error):
+        return denied(f"WRITE on topic {topic!r}", error.str())
     return NotConnected(f"the message to {topic!r} was not sent: {error.str()}")

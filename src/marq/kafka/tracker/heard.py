@@ -9,7 +9,7 @@ from marq.core.fold.counting import SourceCount
 from marq.kafka.client.seeker import Place
 from marq.kafka.tracker.act.report import Report
 
-Source = tuple[bytes, int, str]
+HeardSource = tuple[bytes, int, str]
 """Topic id, partition and subscription; "" for the queue's own receivers."""
 
 
@@ -18,7 +18,7 @@ class Heard:
 
     def __init__(self) -> None:
         self._reports: dict[Place, Report] = {}
-        self._sources: dict[Place, dict[Source, SourceCount]] = {}
+        self._sources: dict[Place, dict[HeardSource, SourceCount]] = {}
         """By hold-log partition: a source has all its markers in one."""
 
     def take(self, report: Report) -> set[str]:
@@ -42,7 +42,7 @@ class Heard:
         """The last of each hold-log partition."""
         return list(self._reports.values())
 
-    def get(self, source: Source) -> SourceCount | None:
+    def get(self, source: HeardSource) -> SourceCount | None:
         """What is known of a source."""
         found = (known.get(source) for known in self._sources.values())
         return next((each for each in found if each is not None), None)

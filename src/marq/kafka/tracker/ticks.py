@@ -16,6 +16,7 @@ from marq.core.markers.marker import Tick
 from marq.kafka.client.clock import BrokerClock
 from marq.kafka.client.config import Config
 from marq.kafka.client.renewed import RenewedProducer
+from marq.kafka.client.seeker import Place
 
 _TICK = codec.encode(Tick())
 _TELL_S = 0.5
@@ -24,9 +25,6 @@ _HEAR_S = 0.05
 SILENT_S = 0.5
 """With the last tick of a partition so long ago nobody knows what was appended to it since."""
 _UNKNOWN = 1 << 62
-
-Place = tuple[str, int]
-"""Topic and partition of a hold log."""
 
 
 @dataclass(slots=True)
