@@ -161,12 +161,53 @@ def test_a_message_that_left_its_handout_is_begun_when_that_one_is() -> None:
     assert handout.begun_record(0) is not None
 
     own = handout.split(0, deadline_ms=5_000)
+    other = handout.split(1, deadline_ms=5_000)
 
     assert not own.begun_known
     assert not own.judge(Taken.at(1_000))  # the claim's lease: the begun may have come too late
     handout.begun_at(Taken.at(700), 0)
-    assert own.begun_known
-    assert own.judge(Taken.at(4_899))
+    assert other.begun_known
+    assert other.judge(Taken.at(999))
+    assert other.judge(Taken.at(4_899))
+    assert not other.judge(Taken.at(4_900))
+
+
+def test_a_lease_that_was_made_longer_after_its_end_is_lost() -> None:
+    handout = handed_out(claim_of(1))
+    assert handout.begun_record(0) is not None
+    handout.begun_at(Taken.at(400), 0)
+    own = handout.split(0, deadline_ms=5_000)
+
+    assert own.lapse_ms == 4_900
+    assert not own.judge(Taken.at(800)), "the log had let it lapse"
+
+    assert own.lapse_ms == 0
+    assert not own.kept_alive
+
+
+def test_a_lease_that_could_not_be_made_longer_ends_when_it_would_have() -> None:
+    handout = handed_out(claim_of(1))
+    assert handout.begun_record(0) is not None
+    handout.begun_at(Taken.at(400), 0)
+    own = handout.split(0, deadline_ms=5_000)
+
+    assert not own.judge(None)
+
+    assert own.lapse_ms == 800
+    assert own.judge(Taken.at(799))
+
+
+def test_a_beat_renews_what_is_to_be_made_longer_only_before_its_end() -> None:
+    handout = handed_out(claim_of(1))
+    assert handout.begun_record(0) is not None
+    handout.begun_at(Taken.at(400), 0)
+    own = handout.split(0, deadline_ms=5_000)
+
+    own.beaten(Taken.at(700))
+    assert own.certain_ms == 1_000
+
+    own.beaten(Taken.at(1_000))
+    assert own.lapse_ms == 0
 
 
 def test_a_claim_is_let_go_of_when_all_that_is_open_of_it_was_let_lapse() -> None:

@@ -13,13 +13,13 @@ from rich.table import Table
 
 from marq.bench.latency import LatencyRow as Delay
 from marq.bench.plan import CONSUMING, SENDING, TITLES, Measured, Plan
-from marq.bench.summary import Goal, LatencyRow
+from marq.bench.summary import Goal, Row
 
 WIDTH = 118
 """Columns the widest table needs."""
 
 
-def tables(rows: list[LatencyRow], goals: list[Goal], plan: Plan) -> Group:
+def tables(rows: list[Row], goals: list[Goal], plan: Plan) -> Group:
     """Everything, for people."""
     return Group(
         consuming([row for row in rows if row.variant in CONSUMING], plan),
@@ -28,7 +28,7 @@ def tables(rows: list[LatencyRow], goals: list[Goal], plan: Plan) -> Group:
     )
 
 
-def consuming(rows: list[LatencyRow], plan: Plan) -> Table:
+def consuming(rows: list[Row], plan: Plan) -> Table:
     """Variants that read, case by case."""
     headings = ("msg/s", "from - to", "CPU s/M", "of bare", "of share", "markers/msg", "peak MB")
     table = _table(f"receiving {plan.messages:,} messages, {_rounds(plan)}", 1, "", *headings)
@@ -42,7 +42,7 @@ def consuming(rows: list[LatencyRow], plan: Plan) -> Table:
     return table
 
 
-def sending(rows: list[LatencyRow], plan: Plan) -> Table:
+def sending(rows: list[Row], plan: Plan) -> Table:
     """Variants that write."""
     headings = ("msg/s", "from - to", "CPU s/M", "of bare", "peak MB")
     title = f"sending {plan.messages:,} messages, each durable, {_rounds(plan)}"
@@ -87,7 +87,7 @@ def _table(title: str, texts: int, *headings: str) -> Table:
     return table
 
 
-def _cells(row: LatencyRow) -> tuple[str, str, str, str]:
+def _cells(row: Row) -> tuple[str, str, str, str]:
     spread = f"{row.slowest / 1e3:,.0f} - {row.fastest / 1e3:,.0f} k"
     return TITLES[row.variant], f"{row.rate:,.0f}", spread, f"{row.cpu_per_million:.2f}"
 
@@ -97,7 +97,7 @@ def _ratio(value: float | None) -> str:
 
 
 def json_line(
-    rows: list[LatencyRow],
+    rows: list[Row],
     goals: list[Goal],
     plan: Plan,
     measured: list[Measured],

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
+from marq.kafka.client.seeker import Place
 from marq.kafka.tracker.act.report import Report
-from marq.kafka.tracker.ticks import Place, Ticks
+from marq.kafka.tracker.ticks import Ticks
 from marq.spark import pace
 from marq.spark.pulse import Pulse
 from marq.stopping import Stopping

@@ -40,6 +40,8 @@ class Handout:
         "desk",
         "dirty",
         "ended",
+        "extends",
+        "granted_ms",
         "held",
         "home",
         "kept_alive",
@@ -97,6 +99,10 @@ class Handout:
         """Filled when begun is known, where someone waits for it."""
         self.begin_by_ms: int | None = None
         """When begun would come too late; None: with the pump lease."""
+        self.extends: Handout | None = None
+        """The handout whose lease it makes longer, until the log is known to have taken that."""
+        self.granted_ms = 0
+        """When the lease is over that the log gave it meanwhile."""
         self.origin: Handout | None = None
         """The handout it was part of, until the log is known to have taken begun of that one."""
 
@@ -139,8 +145,10 @@ class Handout:
         held, self.held = self.held, []
         leaving, self.leaving = self.leaving, 0
         self.home.settled += len(ended) + leaving
-        self.last = receipt or Answer(self.desk.waiting)
-        return ended, held, leaving, self.last
+        receipt = receipt or Answer(self.desk.waiting)
+        if ended or held:  # else whoever acked what was written before would wait for nothing
+            self.last = receipt
+        return ended, held, leaving, receipt
 
     @property
     def unwritten(self) -> int:
@@ -192,6 +200,7 @@ class Handout:
         """A handout of its own for one message, with a deadline at least this late."""
         with self.desk.lock:
             own = self._part(index)
+            own.extends = self
             own.lapse_ms = max(self.lapse_ms, deadline_ms - self.ahead_ms)
             own._start(Lease(self.lease_ms, self.ahead_ms, self.kept_alive))
             self.leave(1)
@@ -204,6 +213,8 @@ class Handout:
         if not bit:
             own.known, own.told = 0, self.told
             own.origin = None if self.begun_known else self
+        elif self.extends is not None:  # it waits for the log's word on its own longer lease
+            self.origin, self.told, self.known = own, True, 0
         return own
 
     def _unbegin(self, index: int) -> int:
@@ -238,7 +249,7 @@ class Handout:
 
     def beaten(self, taken: Taken) -> None:
         """The log took a beat; see `LiveClaim.beaten`."""
-        if taken.latest_ms < self.lapse_ms:
+        if taken.latest_ms < self.certain_ms:
             self._count_from(taken.earliest_ms)
         else:
             self.give_up()
@@ -255,7 +266,8 @@ class Handout:
 
     def _count_from(self, at_ms: int) -> None:
         """The log counts the lease from that time, or a later one."""
-        self.lapse_ms = max(self.lapse_ms, at_ms + self.lease_ms - self.ahead_ms)
+        self.granted_ms = max(self.granted_ms, at_ms + self.lease_ms - self.ahead_ms)
+        self.lapse_ms = max(self.lapse_ms, self.granted_ms)
         self.claim.leased_ms = max(self.claim.leased_ms, self.lapse_ms)
 
     def give_up(self) -> None:
@@ -312,15 +324,32 @@ class Handout:
             message_id=message_id,
         )
 
+    @property
+    def certain_ms(self) -> int:
+        """When the lease is over as far as the log is known to have given it."""
+        if self.extends is None:
+            return self.lapse_ms
+        return min(self.lapse_ms, max(self.granted_ms, self.extends.certain_ms))
+
     def judge(self, taken: Taken | None) -> bool:
-        """Whether the log took a record of it within the lease."""
-        if taken is None:
-            return False
+        """Whether the log took a record of it within the lease; the desk's lock is held."""
+        in_time = taken is not None and taken.latest_ms < self._over_ms()
+        if self.extends is not None:  # what is said first of it is that its lease is longer
+            self._extended(taken, in_time)
+        return in_time
+
+    def _over_ms(self) -> int:
         if not self.told:  # acked before a lease had started: the claim's is the one that counts
-            return taken.latest_ms < self.begin_by()
-        if self.begun_known:
-            return taken.latest_ms < self.lapse_ms
-        return taken.latest_ms < min(self.lapse_ms, self.begin_by())
+            return self.begin_by()
+        return self.certain_ms if self.begun_known else min(self.certain_ms, self.begin_by())
+
+    def _extended(self, taken: Taken | None, in_time: bool) -> None:
+        """The log took the longer lease, or too late, or never will."""
+        certain_ms, self.extends = self.certain_ms, None
+        if not in_time:
+            self.lapse_ms = certain_ms if taken is None else 0
+        if not self.lapse_ms:
+            self._let_lapse()
 
     def begin_by(self) -> int:
         """By when begun must be in the log."""
