@@ -15,7 +15,7 @@ from typing import Any
 from marq.kafka.leasing.handout import Handout
 from marq.kafka.marking.markers import Markers
 from marq.kafka.receiving.inbox import KafkaInbox
-from marq.kafka.receiving.pump import Pump
+from marq.kafka.receiving.stages import Stages
 
 
 def say(*words: object) -> None:
@@ -63,15 +63,15 @@ class Window:
 
 
 def _after_poll_before_claim(window: Window) -> None:
-    window.before(Pump, "_claim")
+    window.before(Stages, "_claim")
 
 
 def _claim_in_flight(window: Window) -> None:
-    window.after(Pump, "_claim")
+    window.after(Stages, "_claim")
 
 
 def _claimed_before_commit(window: Window) -> None:
-    window.before(Pump, "_commit")
+    window.before(Stages, "_commit")
 
 
 def _committed_before_hand_out(window: Window) -> None:
@@ -102,12 +102,12 @@ def _around_acks(window: Window, before: bool) -> None:
 
 
 def _during_revoke(window: Window) -> None:
-    window.before(Pump, "_revoked")
+    window.before(Stages, "_revoked")
 
 
 def _revoked_and_committed(window: Window) -> None:
     """What was claimed is committed, the partition not yet let go."""
-    window.after(Pump, "_drop")
+    window.after(Stages, "_drop")
 
 
 def _copied_before_end(window: Window) -> None:
@@ -143,7 +143,7 @@ def _claim_fails(window: Window) -> None:
         original(self, live, reported)
 
     Markers.claim = wrapped  # type: ignore[method-assign]
-    window.after(Pump, "_void_from")
+    window.after(Stages, "_void_from")
 
 
 WINDOWS: dict[str, Callable[[Window], None]] = {

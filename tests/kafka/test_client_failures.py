@@ -14,7 +14,8 @@ import marq
 from marq import embedded
 from marq.kafka.backend import Kafka
 from marq.kafka.leasing.handout import Handout
-from marq.kafka.receiving.pump import Pump
+from marq.kafka.receiving import prefetch
+from marq.kafka.receiving.stages import Stages
 from tests.e2e.kafka_fixtures import NewQueue, new_name
 from tests.e2e.kafka_oracle import Oracle
 from tests.e2e.kafka_process import eventually
@@ -58,7 +59,7 @@ def kill_sender(backend: Kafka, patch: pytest.MonkeyPatch) -> None:
 
 
 def kill_pump(backend: Kafka, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Pump, "_pump", die)
+    patch.setattr(Stages, "work", die)
 
 
 @pytest.mark.parametrize("kill", [kill_flusher, kill_beats, kill_reporter, kill_sender, kill_pump])
@@ -84,6 +85,53 @@ def test_a_worker_whose_thread_dies_ends_with_the_error(
 
         with pytest.raises(marq.QueueError, match="injected"):
             worker.wait()
+
+
+@pytest.fixture
+def always_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever takes messages polls for himself, however few they are."""
+    monkeypatch.setattr(prefetch, "FAST", 0)
+
+
+def test_what_fails_while_a_taker_polls_is_told_to_whoever_takes(
+    doomed: marq.Broker, monkeypatch: pytest.MonkeyPatch, always_fast: None
+) -> None:
+    queue = doomed.queue(new_name())
+    queue.send(b"1")
+    monkeypatch.setattr(Stages, "work_in_passing", die)
+
+    with pytest.raises(marq.QueueError, match="injected"):
+        for _ in range(100):
+            queue.receive(1, "1s")
+
+
+def test_an_interrupt_while_a_taker_polls_loses_no_message(
+    new_queue: NewQueue, oracle: Oracle, monkeypatch: pytest.MonkeyPatch, always_fast: None
+) -> None:
+    queue = new_queue(partitions=1)
+    sent = {sent.message_id for sent in queue.send_many([b"x"] * 500)}
+    claim, interrupted = Stages._claim, threading.Event()
+
+    def interrupt(self: Stages, batch: list[Any]) -> None:
+        if threading.current_thread() is threading.main_thread() and not interrupted.is_set():
+            interrupted.set()
+            raise KeyboardInterrupt
+        claim(self, batch)
+
+    monkeypatch.setattr(Stages, "_claim", interrupt)
+    acked: set[str] = set()
+
+    def ack_all() -> bool:
+        with contextlib.suppress(KeyboardInterrupt):
+            for delivery in queue.receive(20, "1s"):
+                acked.add(delivery.message_id)
+                delivery.ack()
+        return acked == sent
+
+    assert eventually(ack_all)
+    queue.flush("20s")
+    assert interrupted.is_set()
+    assert oracle.look(queue.name).acked == sent
 
 
 @pytest.mark.parametrize("kill", [kill_flusher, kill_reporter])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from marq.kafka.receiving import prefetch
-from marq.kafka.receiving.prefetch import MOST, Prefetch
+from marq.kafka.receiving.prefetch import BATCH, MOST, Prefetch
 
 
 class Inbox(SimpleNamespace):
@@ -96,3 +96,30 @@ def test_one_message_is_fetched_for_whoever_went_away_with_nothing(clock: Any) -
 
     inbox.waiting = 1
     assert room(inbox, Prefetch()) == 0
+
+
+def fast(clock: Any, rate: int) -> Prefetch:
+    ahead = Prefetch()
+    clock.now += 1
+    ahead.room(Inbox(settled=rate), 0)  # type: ignore[arg-type]
+    return ahead
+
+
+def test_only_a_fast_taker_fetches_for_himself(clock: Any) -> None:
+    assert not fast(clock, 100).is_fast
+    assert fast(clock, 100_000).is_fast
+
+
+@pytest.mark.parametrize(("waiting", "fetched"), [(35_000, 0), (30_000, BATCH)])
+def test_a_taker_fetches_nothing_in_passing_until_there_is_room_for_a_large_claim(
+    clock: Any, waiting: int, fetched: int
+) -> None:
+    inbox: Any = Inbox(waiting=waiting, settled=100_000)
+
+    assert fast(clock, 100_000).chunk(inbox, 0, waits=False) == fetched
+
+
+def test_a_taker_who_waits_fetches_what_there_is_room_for(clock: Any) -> None:
+    inbox: Any = Inbox(settled=100_000)
+
+    assert fast(clock, 100_000).chunk(inbox, MOST - 10, waits=True) == 10

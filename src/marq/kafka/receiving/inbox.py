@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import repeat
-from typing import Any
+from typing import Any, Protocol
 
 from marq.backend import Handing
 from marq.core.catalog.definitions import QueueDefinition
@@ -28,6 +28,18 @@ from marq.message import Delivery
 from marq.receipt import Receipt
 
 _LOOK_S = 0.5
+
+
+class Supply(Protocol):
+    """Where more messages come from: the pump, as whoever takes messages sees it."""
+
+    def turn(self, waits: bool = False) -> bool:
+        """Fetch more in passing; whether some are under way."""
+        ...
+
+    def call(self) -> None:
+        """Have someone else fetch more."""
+        ...
 
 
 class KafkaInbox:
@@ -96,7 +108,9 @@ class KafkaInbox:
         delivery = opened.one(handing) if opened is not None else None
         return [] if delivery is None else [delivery]
 
-    def take(self, limit: int, wait_s: float, handing: Handing) -> list[Delivery[Any]]:
+    def take(
+        self, limit: int, wait_s: float, handing: Handing, supply: Supply
+    ) -> list[Delivery[Any]]:
         if found := self.take_open(handing):
             return found
         at_once = limit if handing.at_once is None else min(limit, handing.at_once)
@@ -106,20 +120,24 @@ class KafkaInbox:
             return found + deliveries(begun, self._flush) if begun else found
         if begun:
             return deliveries(begun, self._flush)
-        return self._wait_and_take(at_once, limit, wait_s, handing)
+        return self._wait_and_take(at_once, limit, time.monotonic() + wait_s, handing, supply)
 
     def _wait_and_take(
-        self, at_once: int, limit: int, wait_s: float, handing: Handing
+        self, at_once: int, limit: int, until: float, handing: Handing, supply: Supply
     ) -> list[Delivery[Any]]:
-        until = time.monotonic() + wait_s
         with self.wanting(limit):
             while True:
+                under_way = supply.turn(waits=True)
                 with self.changed:
                     found, begun = self._take_now(at_once, handing)
-                    if not found and not begun and not self._wait(until, handing):
+                    if found or begun:
+                        break
+                    if not self._goes_on_waiting(until, handing):
                         return []
-                if found or begun:
-                    return found + deliveries(begun, self._flush)
+                    if not under_way:
+                        supply.call()
+                        self._wait(until)
+        return found + deliveries(begun, self._flush)
 
     @contextmanager
     def wanting(self, limit: int = 0) -> Iterator[None]:
@@ -141,20 +159,25 @@ class KafkaInbox:
         with self._arrived:
             self._arrived.wait_for(lambda: self.room.waiting or self.failure, timeout_s)
 
-    def _wait(self, until: float, handing: Handing) -> bool:
-        """Wait for something to change; False: it is time to give up."""
+    def _goes_on_waiting(self, until: float, handing: Handing) -> bool:
+        """Whether something may still come; False: it is time to give up."""
         if self.failure is not None:
             raise self.failure
-        left = until - time.monotonic()
-        if left <= 0 or self.closed or self._must_make_way(handing):
-            self.missed = left <= 0
+        is_late = until <= time.monotonic()
+        if is_late or self.closed or self._must_make_way(handing):
+            self.missed = is_late
             return False
         self.starved = True
-        left = min(left, _LOOK_S)  # paused, resumed, deleted: the catalog tells, nobody wakes us
+        return True
+
+    def _wait(self, until: float) -> None:
+        """Wait for something to change."""
+        left = min(
+            until - time.monotonic(), _LOOK_S
+        )  # paused, resumed, deleted: the catalog tells, nobody wakes us
         if self.room.later:
             left = min(left, max(0.001, (self.room.later[0].due_ms - self.now_ms()) / 1_000))
         self._arrived.wait(left)
-        return True
 
     def _must_make_way(self, handing: Handing) -> bool:
         """Whether a suspect waits for all who wait here to be gone."""

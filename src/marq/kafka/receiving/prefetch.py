@@ -15,7 +15,9 @@ MOST = 40_000
 MOST_BYTES = 20 * 1_048_576
 BATCH = 10_000
 """Messages polled at once at most: a claim's size has a limit, and so has a hiccup."""
-_ENOUGH = ((0.02, 2_000), (0.1, 20), (2.0, 0))
+FAST = 10_000
+"""Messages done in a second from which on a hand-over from thread to thread costs too much."""
+_ENOUGH = ((0.01, 1_000), (0.1, 20), (2.0, 0))
 """After how many seconds so many messages tell how fast they are done."""
 _SAMPLES = 8
 
@@ -34,6 +36,17 @@ class Prefetch:
         self._adapt(inbox)
         wanted = min(max(self._limit, inbox.wanted, inbox.missed), self._most)
         return min(BATCH, wanted - inbox.waiting - in_flight)
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether messages are done so fast that whoever takes them fetches them himself."""
+        return self._limit >= FAST
+
+    def chunk(self, inbox: KafkaInbox, in_flight: int, waits: bool) -> int:
+        """The same by whoever takes: a claim for a few would cost as much as one for thousands, so
+        nothing until there is room for many, unless he waits for it."""
+        room = self.room(inbox, in_flight)
+        return room if waits or room >= min(BATCH, self._limit // 2, self._most // 2) else 0
 
     def polled(self, batch: list[Any]) -> None:
         """Learn how large messages are."""

@@ -45,7 +45,8 @@ class QueueEnd:
         if not pump.joined and inbox.failure is None:
             self._join(pump, inbox, limit)
         try:
-            return inbox.take(limit, wait_s, handing)
+            pump.turn()
+            return inbox.take(limit, wait_s, handing, pump)
         except QueueError:
             if inbox.failure is not None:
                 self.close()  # told once: whoever takes again starts anew
