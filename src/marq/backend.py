@@ -45,6 +45,11 @@ class Inbox(Protocol):
         """At most `limit` messages; waits at most `wait_s` for the first. Their leases start."""
         ...
 
+    def at_hand(self, handing: Handing) -> Iterator[Delivery[Any]]:
+        """What goes with the last message taken so, one by one as they are asked for, by any
+        thread: the lease of each starts then, and none is kept from whoever takes."""
+        ...
+
     def suspects(self) -> int:
         """Messages that wait to be handed out alone: one of them may have killed its process."""
         ...

@@ -43,7 +43,7 @@ class SlowInbox:
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
-        self.close, self.suspects = inbox.close, inbox.suspects
+        self.close, self.suspects, self.at_hand = inbox.close, inbox.suspects, inbox.at_hand
 
     def take(self, limit: int, wait_s: float, handing: Handing) -> list[marq.Delivery[Any]]:
         found = self._inbox.take(limit, wait_s, handing)
@@ -311,6 +311,6 @@ def test_a_handler_that_hangs_after_its_lease_was_lost_is_given_up_once(
     marq_broker.clock.advance("2s")
 
     for _ in range(3):
-        job.give_up("timeout")
+        job.give_up(0, "timeout")
 
     assert [record.message for record in caplog.records] == ["not settled"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from marq.backend import Handing
@@ -44,6 +45,9 @@ class MemoryInbox:
         tickets = reader.hand_out(limit, shared.log.now_ms, definition, handing.alone)
         reader.begin(tickets, lease_ms, handing.kept_alive)
         return [MemoryDelivery(shared, reader, ticket, handing.wanted) for ticket in tickets]
+
+    def at_hand(self, handing: Handing) -> Iterator[Delivery[Any]]:
+        return iter(())
 
     def suspects(self) -> int:
         return self._shared.reader(self._queue).suspects

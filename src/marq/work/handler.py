@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter, methodcaller
 from typing import Any, get_args, get_origin
 
 from marq.core.duration import Duration, milliseconds
@@ -12,6 +13,7 @@ from marq.errors import ConfigError
 from marq.message import Delivery
 
 MAX_CONCURRENCY = 10_000
+_PAYLOAD = (False,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,12 @@ class Handler:
             getattr(self.function, "__call__", None)  # noqa: B004
         )
 
+    def getters(self) -> list[Callable[[Delivery[Any]], Any]]:
+        """What gives each argument of a message, for whoever asks for those of many."""
+        wanted = self.wanted
+        payload = attrgetter("payload") if wanted is None else methodcaller("payload_as", wanted)
+        return [_same if takes else payload for takes in self.takes]
+
     def arguments(self, deliveries: list[Delivery[Any]]) -> list[Any]:
         """What the function is called with; `PayloadError` if a payload does not decode."""
         found: list[Any] = []
@@ -63,6 +71,10 @@ class Handler:
         if self.wanted is None:
             return [delivery.payload for delivery in deliveries]
         return [delivery.payload_as(self.wanted) for delivery in deliveries]
+
+
+def _same(delivery: Delivery[Any]) -> Delivery[Any]:
+    return delivery
 
 
 def _parameters(function: Callable[..., Any], batch: bool) -> tuple[tuple[bool, ...], Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import methodcaller
 from typing import Any
 
@@ -24,12 +24,12 @@ give_back = methodcaller("give_back")
 class Job:
     """One call of the handler."""
 
-    __slots__ = ("cancel", "deliveries", "given_up", "started_ms")
+    __slots__ = ("_given_up", "cancel", "deliveries", "started_ms")
 
     def __init__(self, deliveries: Deliveries, started_ms: int) -> None:
         self.deliveries = deliveries
         self.started_ms = started_ms
-        self.given_up = False
+        self._given_up: Deliveries | None = None
         self.cancel: Callable[[], object] | None = None
         """Interrupts an async handler; a thread cannot be interrupted."""
 
@@ -38,10 +38,39 @@ class Job:
         try:
             wanted, arguments = self._decoded(handler)
             if wanted:
-                _refuse_awaitable(handler.function(*arguments))
+                refuse_awaitable(handler.function(*arguments))
                 settle(wanted, ack)
         except BaseException as error:
-            self._failed(queue, error)
+            self.failed(queue, error)
+
+    def run_each(self, handler: Handler, queue: str, more: Iterator[Delivery[Any]]) -> None:
+        """Call the handler with each of these, one by one.
+
+        All in one place, for this runs once a message: each call of a function costs as much as a
+        handler that does nothing.
+        """
+        function, (first, *others) = handler.function, handler.getters()
+        for delivery in more:
+            self.deliveries = [delivery]
+            try:
+                arguments = [first(delivery)]
+                for other in others:
+                    arguments.append(other(delivery))
+            except BaseException:  # more slowly, with all that may come of it
+                self.run(handler, queue)
+                continue
+            try:
+                result = function(*arguments)
+                if result is not None:
+                    refuse_awaitable(result)
+            except BaseException as error:
+                self.failed(queue, error)
+                continue
+            if not delivery.settled:
+                try:
+                    delivery.ack()
+                except Exception as error:  # see `settle`
+                    _let_go(delivery, error)
 
     async def run_async(self, handler: Handler, queue: str) -> None:
         try:
@@ -50,7 +79,7 @@ class Job:
                 await handler.function(*arguments)
                 settle(wanted, ack)
         except BaseException as error:
-            self._failed(queue, error)
+            self.failed(queue, error)
 
     def _decoded(self, handler: Handler) -> tuple[Deliveries, list[Any]]:
         """What the handler can be called with; the rest is buried, never a crash loop."""
@@ -60,20 +89,25 @@ class Job:
             wanted = [delivery for delivery in self.deliveries if _decodes(delivery, handler)]
             return wanted, handler.arguments(wanted) if wanted else []
 
-    def _failed(self, queue: str, error: BaseException) -> None:
+    def failed(self, queue: str, error: BaseException) -> None:
         reason = _told(error)
         settle(self.deliveries, lambda delivery: delivery.retry(None, reason))
         # Afterwards: it runs handlers and filters of the user's.
         log.warning("handler failed", extra={"queue": queue}, exc_info=error)
 
-    def give_up(self, reason: str) -> None:
-        """It has run too long and lost its messages; what it still does is ignored.
+    def give_up(self, limit_ms: int, reason: str) -> None:
+        """If it has run since that time or longer it has lost its messages; what it still does is
+        ignored.
 
-        Once: a lease that is lost already is not more so a moment later.
+        Once: a lease that is lost already is not more so a moment later. Looked at in this order,
+        for a hand goes on meanwhile: it sets the time first.
         """
-        if not self.given_up and any(not delivery.settled for delivery in self.deliveries):
-            self.given_up = True
-            settle(self.deliveries, lambda delivery: delivery.retry(None, reason))
+        deliveries = self.deliveries
+        if self.started_ms > limit_ms or deliveries is self._given_up:
+            return
+        if any(not delivery.settled for delivery in deliveries):
+            self._given_up = deliveries
+            settle(deliveries, lambda delivery: delivery.retry(None, reason))
             self.interrupt()
 
     def interrupt(self) -> None:
@@ -118,7 +152,7 @@ def _decodes(delivery: Delivery[Any], handler: Handler) -> bool:
     return True
 
 
-def _refuse_awaitable(result: object) -> None:
+def refuse_awaitable(result: object) -> None:
     """Nothing of it has run yet: an ack now would lose the message."""
     if result is None:
         return

@@ -209,8 +209,20 @@ class Runner:
     def _run(self, job: Job) -> None:
         try:
             job.run(self._handler, self.name)
+            if self._handing.at_once == 1:
+                self._run_what_is_at_hand(job)
         finally:
             self._done(job)
+
+    def _run_what_is_at_hand(self, job: Job) -> None:
+        """Go on with what goes with it, without taking each message anew.
+
+        Other hands share it: a slow handler keeps nothing for itself. All of it begins within
+        milliseconds, so what the time is and whether the hands are to stop is looked at once.
+        """
+        if not self._gate.closed and not self._stopping.is_set():
+            job.started_ms = self._backend.now_ms()
+            job.run_each(self._handler, self.name, self._inbox.at_hand(self._handing))
 
     async def _run_async(self, job: Job) -> None:
         try:
@@ -265,5 +277,4 @@ class Runner:
         while not self._stopping.wait(_TAKE_S):
             limit_ms = self._backend.now_ms() - self._handler.timeout_ms
             for job in list(self._jobs):
-                if job.started_ms <= limit_ms:
-                    job.give_up(reason)
+                job.give_up(limit_ms, reason)

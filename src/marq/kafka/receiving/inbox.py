@@ -102,17 +102,16 @@ class KafkaInbox:
 
     # Handing out.
 
-    def take_open(self, handing: Handing) -> list[Delivery[Any]]:
-        """The next of the open handout: without a lock, for many threads take one by one."""
+    def at_hand(self, handing: Handing) -> Iterator[Delivery[Any]]:
+        """The next ones of the open handout: without a lock, for many threads take one by one."""
         opened = self._open
-        delivery = opened.one(handing) if opened is not None else None
-        return [] if delivery is None else [delivery]
+        return iter(()) if opened is None else opened.each(handing)
 
     def take(
         self, limit: int, wait_s: float, handing: Handing, supply: Supply
     ) -> list[Delivery[Any]]:
-        if found := self.take_open(handing):
-            return found
+        for delivery in self.at_hand(handing):
+            return [delivery]
         at_once = limit if handing.at_once is None else min(limit, handing.at_once)
         with self.changed:
             found, begun = self._take_now(at_once, handing)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterator
 from operator import length_hint
+from time import monotonic
 from typing import Any
 
 from marq.backend import Handing
@@ -11,7 +12,7 @@ from marq.kafka.leasing.handout import Handout
 from marq.kafka.receiving.delivery import KafkaDelivery
 from marq.kafka.receiving.tickets import Indexes
 
-OPEN = 256
+OPEN = 1_000
 """Messages that may join a handout at most."""
 _OPEN_S = 0.01
 """How long they may: the lease counts from the first, and terms may change."""
@@ -33,22 +34,21 @@ class OpenHandout:
         self.messages = messages
         self._handing = handing
         self._next = iter(indexes)
-        self._until = time.monotonic() + _OPEN_S
+        self._until = monotonic() + _OPEN_S
 
     @property
     def left(self) -> int:
         """How many may still join."""
         return length_hint(self._next)
 
-    def one(self, handing: Handing) -> KafkaDelivery[Any] | None:
-        """One more on the same terms; its lease starts."""
-        if handing is not self._handing or time.monotonic() > self._until:
-            return None
-        index = next(self._next, None)
-        if index is None:
-            return None
-        self.handout.start_one(index)
-        return KafkaDelivery(self.handout, index, self.messages[index])
+    def each(self, handing: Handing) -> Iterator[KafkaDelivery[Any]]:
+        """More on the same terms, as they are asked for; the lease of each starts then."""
+        if handing is not self._handing:
+            return
+        handout, messages, until = self.handout, self.messages, self._until
+        while monotonic() <= until and (index := next(self._next, None)) is not None:
+            handout.start_one(index)
+            yield KafkaDelivery(handout, index, messages[index])
 
     def close(self) -> list[int]:
         """Let no more join; returns those that did not."""

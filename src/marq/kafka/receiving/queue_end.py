@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from marq.backend import Handing
@@ -38,8 +39,6 @@ class QueueEnd:
         self._inbox: KafkaInbox | None = None
 
     def take(self, limit: int, wait_s: float, handing: Handing) -> list[Delivery[Any]]:
-        if self._inbox is not None and (found := self._inbox.take_open(handing)):
-            return found
         pump, inbox = self._pumps.pump(self._queue)
         self._inbox = inbox
         if not pump.joined and inbox.failure is None:
@@ -61,6 +60,9 @@ class QueueEnd:
     def forked(self) -> None:
         """What it had is the parent's."""
         self._inbox = None
+
+    def at_hand(self, handing: Handing) -> Iterator[Delivery[Any]]:
+        return iter(()) if self._inbox is None else self._inbox.at_hand(handing)
 
     def suspects(self) -> int:
         return self._inbox.suspects() if self._inbox is not None else 0
