@@ -90,18 +90,45 @@ def test_markers_are_counted_by_the_messages_they_end() -> None:
     assert found.markers_per_message == 0.005
 
 
-def test_goals_are_stricter_where_producer_batches_are_small() -> None:
+def test_a_short_run_is_asked_for_less_and_large_messages_for_more() -> None:
+    short, large = Case(100, messages=100_000, is_short=True), Case(1_024)
     rows = [
         found
-        for case in (LARGE, SMALL)
+        for case in (LARGE, short, large)
         for found in summary.rows(
-            measured("share", 100, case=case) + measured("pull", 200, case=case)
+            measured("bare", 100, case=case) + measured("pull", 60, case=case)
         )
     ]
 
-    share = [goal for goal in summary.goals(rows, 1) if "tuned" in goal.name]
+    goals = [goal for goal in summary.goals(rows, 1) if "of bare" in goal.name]
 
-    assert [(goal.bound, goal.met) for goal in share] == [(1.2, True), (3.0, False)]
+    assert [(goal.bound, goal.met) for goal in goals] == [(0.6, True), (0.5, True), (0.7, False)]
+
+
+def test_two_processes_are_compared_with_one() -> None:
+    rows = summary.rows(measured("pull", 100, 200) + measured("pair", 170, 350))
+
+    assert row(rows, "pair").of_pull == pytest.approx(1.725)
+    assert row(rows, "pull").of_pull is None
+
+
+def test_a_ratio_has_its_spread() -> None:
+    found = row(summary.rows(measured("bare", 100, 100) + measured("pull", 40, 60)), "pull")
+
+    assert (found.of_bare_least, found.of_bare, found.of_bare_most) == (0.4, 0.5, 0.6)
+
+
+def test_each_case_is_measured_and_the_first_with_everything() -> None:
+    plan = Plan(messages=1_000_000)
+
+    assert [str(case) for case in plan.cases] == [
+        "1,000,000 of 100 B, large batches",
+        "1,000,000 of 100 B, small batches",
+        "292,968 of 1 KiB, large batches",
+        "100,000 of 100 B, large batches",
+    ]
+    assert plan.variants_of(plan.cases[0]) == tuple(CONSUMING)
+    assert "handler" not in plan.variants_of(plan.cases[-1])
 
 
 def test_a_goal_may_be_a_most() -> None:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 
 import msgspec
+from msgspec.structs import replace
 
 from marq.bench.meter import Meter
 from marq.bench.plan import Figures, Measurement
@@ -26,6 +27,34 @@ def run(job: Measurement) -> Figures:
     return msgspec.json.decode(done.stdout.splitlines()[-1], type=Figures)
 
 
+def run_pair(job: Measurement) -> Figures:
+    """The figures of two processes that share a queue, each on its half of the partitions: told to
+    begin when both have theirs."""
+    with _half(job) as first, _half(job) as second:
+        both = (first, second)
+        for each in both:
+            assert each.stdout is not None
+            each.stdout.readline()
+        for each in both:
+            print("go", file=each.stdin, flush=True)
+        told = [each.communicate(timeout=_START_S + job.messages / _SLOWEST)[0] for each in both]
+    if first.returncode or second.returncode:
+        raise RuntimeFailed("measuring two processes failed")
+    one, other = (msgspec.json.decode(text.splitlines()[-1], type=Figures) for text in told)
+    return Figures(
+        one.messages + other.messages,
+        max(one.seconds, other.seconds),
+        one.cpu_s + other.cpu_s,
+        max(one.peak_mb, other.peak_mb),
+    )
+
+
+def _half(job: Measurement) -> subprocess.Popen[str]:
+    half = replace(job, variant="half", messages=job.messages // 2)
+    command = [sys.executable, "-m", "marq.bench.job", msgspec.json.encode(half).decode()]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
 def _variants() -> dict[str, Callable[[Measurement, Meter], None]]:
     from marq.bench import bare, ours  # only here: whoever starts the processes needs no client
 
@@ -34,6 +63,7 @@ def _variants() -> dict[str, Callable[[Measurement, Meter], None]]:
         "share": bare.share,
         "share-stock": bare.share_stock,
         "pull": ours.pull,
+        "half": ours.half,
         "batch": ours.batch,
         "handler": ours.handler,
         "produce": bare.produce,

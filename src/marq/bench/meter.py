@@ -27,11 +27,12 @@ class Meter:
             self._cpu_s = time.process_time()
             self._began = time.perf_counter()
 
-    def last(self) -> None:
-        """Everything is done."""
+    def last(self, messages: int | None = None) -> None:
+        """Everything is done, or so many messages."""
         assert self._began is not None
         seconds, cpu_s = time.perf_counter() - self._began, time.process_time() - self._cpu_s
-        self.figures = Figures(self._messages - self._with_first, seconds, cpu_s, peak_mb())
+        messages = self._messages if messages is None else messages
+        self.figures = Figures(messages - self._with_first, seconds, cpu_s, peak_mb())
 
 
 def peak_mb() -> float:

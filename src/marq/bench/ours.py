@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from itertools import count
 from typing import Any
@@ -15,6 +16,7 @@ from marq.errors import RuntimeFailed
 RECEIVE = 1_000
 _SLOWEST = 1_000
 """Messages a second below which something is wrong."""
+_ALMOST = 0.95
 
 
 def pull(job: Measurement, meter: Meter) -> None:
@@ -31,6 +33,32 @@ def pull(job: Measurement, meter: Meter) -> None:
             left -= len(deliveries)
         queue.flush()
         meter.last()
+
+
+def half(job: Measurement, meter: Meter) -> None:
+    """The same in one of two processes: from when both are told to begin, to where almost all of
+    its half is done."""
+    with _connect(job) as broker:
+        queue = broker.queue(job.queue)
+        for delivery in queue.receive(wait=PATIENCE_S):
+            delivery.ack()
+        print("ready", flush=True)
+        sys.stdin.readline()
+        meter.first(0)
+        done = 0
+        while done < job.messages * _ALMOST:
+            done += _receive_and_ack(queue)
+        queue.flush()
+        meter.last(done)
+        while _receive_and_ack(queue):
+            pass
+
+
+def _receive_and_ack(queue: marq.Queue[Any]) -> int:
+    deliveries = queue.receive(max=RECEIVE, wait="1s")
+    for delivery in deliveries:
+        delivery.ack()
+    return len(deliveries)
 
 
 def handler(job: Measurement, meter: Meter) -> None:

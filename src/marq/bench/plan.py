@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 PARTITIONS = 4
 SMALL_BATCH = 20
@@ -17,6 +18,7 @@ CONSUMING = {
     "share": "ShareConsumer, tuned",
     "share-stock": "ShareConsumer, as it comes",
     "pull": "marq receive + ack",
+    "pair": "the same by two processes",
     "batch": "marq handler, batch=True",
     "handler": "marq handler",
 }
@@ -24,8 +26,12 @@ CONSUMING = {
 SENDING = {"produce": "bare produce + callback", "send": "marq send_nowait"}
 HOLDING = {"hold": "marq, open messages held"}
 TITLES = {**CONSUMING, **SENDING, **HOLDING}
-OURS = frozenset({"pull", "batch", "handler"})
+OURS = frozenset({"pull", "pair", "batch", "handler"})
 """Variants that read as a queue, and write markers."""
+SHORT = ("bare", "share", "share-stock", "pull")
+"""What is measured in each case; the others in the first only."""
+_MOST_BYTES = 300_000_000
+"""Of a topic of large messages: disk and patience end."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -34,29 +40,46 @@ class Case(msgspec.Struct, frozen=True):
     size: int
     """Bytes of a message."""
     batches: Batches = "large"
+    messages: int = 1_000_000
+    is_short: bool = False
+    """Whether it is as short as that the start counts."""
 
     @property
     def bytes_each(self) -> str:
         return f"{self.size} B" if self.size < 1_024 else f"{self.size / 1_024:g} KiB"
 
     def __str__(self) -> str:
-        return f"{self.bytes_each}, {self.batches} batches"
+        return f"{self.messages:,} of {self.bytes_each}, {self.batches} batches"
 
 
 class Plan(msgspec.Struct, frozen=True):
     """One run of the benchmark."""
 
     messages: int = 1_000_000
-    rounds: int = 3
-    sizes: tuple[int, ...] = (100, 1_024)
-    batches: tuple[Batches, ...] = ("large", "small")
+    rounds: int = 5
+    stocks: tuple[tuple[int, Batches], ...] = ((100, "large"), (100, "small"), (1_024, "large"))
+    """Sizes and producer batches of what is read."""
     variants: tuple[str, ...] = tuple(CONSUMING)
     held: int = 100_000
     """Messages a worker holds open while its memory is measured."""
 
     @property
     def cases(self) -> list[Case]:
-        return [Case(size, batches) for size in self.sizes for batches in self.batches]
+        """What is read; at last the first once more, a tenth of it, so that the start counts."""
+        found = [
+            Case(size, batches, min(self.messages, _MOST_BYTES // size))
+            for size, batches in self.stocks
+        ]
+        return [*found, replace(found[0], messages=self.messages // 10, is_short=True)]
+
+    @property
+    def sizes(self) -> list[int]:
+        return list(dict.fromkeys(size for size, _ in self.stocks))
+
+    def variants_of(self, case: Case) -> tuple[str, ...]:
+        """What is measured in a case."""
+        is_first = case == self.cases[0]
+        return tuple(each for each in self.variants if is_first or each in SHORT)
 
 
 QUICK = Plan(messages=100_000, rounds=1)

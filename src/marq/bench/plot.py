@@ -14,6 +14,7 @@ COLOURS = {
     "share": "#f0a35e",
     "share-stock": "#f7cfa6",
     "pull": "#1f6fb4",
+    "pair": "#0b3d66",
     "batch": "#5a9bd4",
     "handler": "#a9cdec",
 }

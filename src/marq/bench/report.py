@@ -15,7 +15,7 @@ from marq.bench.latency import LatencyRow as Delay
 from marq.bench.plan import CONSUMING, SENDING, TITLES, Measured, Plan
 from marq.bench.summary import Goal, Row
 
-WIDTH = 118
+WIDTH = 134
 """Columns the widest table needs."""
 
 
@@ -31,13 +31,13 @@ def tables(rows: list[Row], goals: list[Goal], plan: Plan) -> Group:
 def consuming(rows: list[Row], plan: Plan) -> Table:
     """Variants that read, case by case."""
     headings = ("msg/s", "from - to", "CPU s/M", "of bare", "of share", "markers/msg", "peak MB")
-    table = _table(f"receiving {plan.messages:,} messages, {_rounds(plan)}", 1, "", *headings)
+    table = _table(f"receiving, {_rounds(plan)}", 1, "", *headings)
     for case, variants in groupby(rows, lambda row: row.case):
         table.add_section()
         table.add_row(f"[bold]{case}")
         for row in variants:
             markers = "" if row.markers_per_message is None else f"{row.markers_per_message:.4f}"
-            of = _ratio(row.of_bare), _ratio(row.of_share)
+            of = _with_spread(row), _ratio(row.of_share)
             table.add_row(*_cells(row), *of, markers, f"{row.peak_mb:.0f}")
     return table
 
@@ -90,6 +90,13 @@ def _table(title: str, texts: int, *headings: str) -> Table:
 def _cells(row: Row) -> tuple[str, str, str, str]:
     spread = f"{row.slowest / 1e3:,.0f} - {row.fastest / 1e3:,.0f} k"
     return TITLES[row.variant], f"{row.rate:,.0f}", spread, f"{row.cpu_per_million:.2f}"
+
+
+def _with_spread(row: Row) -> str:
+    if row.of_bare is None:
+        return ""
+    spread = f"{_ratio(row.of_bare_least)} - {_ratio(row.of_bare_most)}"
+    return f"{row.of_bare:.2f} ({spread})"
 
 
 def _ratio(value: float | None) -> str:

@@ -36,25 +36,26 @@ def measure(plan: Plan, servers: str, say: Say) -> list[Measured]:
     with closing(Stage(servers)) as stage:
         found = [each for case in plan.cases for each in _consuming(plan, case, stage, say)]
         for size in plan.sizes:
-            found += _sending(plan, Case(size), stage, say)
-            found.append(_holding(plan, Case(size), stage, say))
+            found += _sending(plan, Case(size, messages=plan.messages), stage, say)
+            found.append(_holding(plan, Case(size, messages=plan.held), stage, say))
         return found
 
 
 def _consuming(plan: Plan, case: Case, stage: Stage, say: Say) -> Iterator[Measured]:
     """All variants read the same topic, in each round in another order."""
-    say(f"{case}: writing {plan.messages:,} messages")
-    name = f"bench.{case.size}.{case.batches}"
-    with stage.filled(name, case, plan.messages):
+    say(f"{case}: writing")
+    name = f"bench.{case.size}.{case.batches}.{case.messages}"
+
+    def task(variant: str) -> Measurement:
+        return Measurement(variant, stage.servers, name, case.messages, case.size)
+
+    with stage.filled(name, case, case.messages):
         if case == plan.cases[0]:
             for variant in _WARM_UP:
-                _consumed(
-                    Measurement(variant, stage.servers, name, plan.messages, case.size), stage
-                )
+                _consumed(task(variant), stage)
         for number in range(plan.rounds):
-            for variant in rotated(plan.variants, number):
-                task = Measurement(variant, stage.servers, name, plan.messages, case.size)
-                figures, markers, acked = _consumed(task, stage)
+            for variant in rotated(plan.variants_of(case), number):
+                figures, markers, acked = _consumed(task(variant), stage)
                 yield _said(Measured(variant, case, number, figures, markers, acked), say)
 
 
@@ -70,7 +71,7 @@ def _consumed(task: Measurement, stage: Stage) -> tuple[Figures, int, int | None
         return job.run(task), 0, None
     stage.rewind(task.queue)
     before = stage.markers()
-    figures = job.run(task)
+    figures = job.run_pair(task) if task.variant == "pair" else job.run(task)
     written, acked = sum(stage.markers()) - sum(before), stage.acked(before)
     if acked != task.messages:
         raise RuntimeFailed(f"{task.variant}: the log has {acked} of {task.messages} acked")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from statistics import median
 
 import msgspec
 
 from marq.bench.plan import CONSUMING, OURS, SENDING, Case, Measured
+
+_LARGE = 1_024
+
+
+Pick = Callable[[list[float]], float]
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -22,6 +27,9 @@ class Row(msgspec.Struct, frozen=True):
     peak_mb: float
     markers_per_message: float | None = None
     of_bare: float | None = None
+    of_bare_least: float | None = None
+    of_bare_most: float | None = None
+    of_pull: float | None = None
     of_share: float | None = None
     of_share_stock: float | None = None
     of_produce: float | None = None
@@ -53,9 +61,9 @@ def _row(case: Case, variant: str, groups: dict[tuple[Case, str], list[Measured]
     runs = groups[case, variant]
     rates = [run.figures.rate for run in runs]
 
-    def of(other: str, among: Iterable[str]) -> float | None:
+    def of(other: str, among: Iterable[str], pick: Pick = median) -> float | None:
         comparable = variant in among and variant != other
-        return ratio(runs, groups.get((case, other), [])) if comparable else None
+        return ratio(runs, groups.get((case, other), []), pick) if comparable else None
 
     return Row(
         variant,
@@ -67,6 +75,9 @@ def _row(case: Case, variant: str, groups: dict[tuple[Case, str], list[Measured]
         peak_mb=max(run.figures.peak_mb for run in runs),
         markers_per_message=_markers(runs) if variant in OURS else None,
         of_bare=of("bare", CONSUMING),
+        of_bare_least=of("bare", CONSUMING, min),
+        of_bare_most=of("bare", CONSUMING, max),
+        of_pull=of("pull", ("pair",)),
         of_share=of("share", CONSUMING),
         of_share_stock=of("share-stock", CONSUMING),
         of_produce=of("produce", SENDING),
@@ -77,12 +88,12 @@ def _markers(runs: list[Measured]) -> float:
     return median(run.markers / (run.acked or 1) for run in runs)
 
 
-def ratio(ours: list[Measured], theirs: list[Measured]) -> float | None:
-    """The median over rounds of one rate to another of the same round: what slows the machine down
-    for a while slows both."""
+def ratio(ours: list[Measured], theirs: list[Measured], pick: Pick = median) -> float | None:
+    """The median over rounds, or what is to be picked, of one rate to another of the same round:
+    what slows the machine down for a while slows both."""
     rates = {run.round: run.figures.rate for run in theirs if run.figures.rate}
     found = [run.figures.rate / rates[run.round] for run in ours if run.round in rates]
-    return median(found) if found else None
+    return pick(found) if found else None
 
 
 def goals(table: Iterable[Row], held: int) -> list[Goal]:
@@ -92,19 +103,30 @@ def goals(table: Iterable[Row], held: int) -> list[Goal]:
 
 def _goals(row: Row, held: int) -> list[Goal]:
     case = str(row.case) if row.variant in CONSUMING else row.case.bytes_each
-    times_share = 1.2 if row.case.batches == "large" else 3.0
     match row.variant:
         case "pull":
             wanted: list[tuple[str, float | None, float, bool]] = [
-                ("receive + ack, of bare consume", row.of_bare, 0.4, True),
-                ("receive + ack, times ShareConsumer tuned", row.of_share, times_share, True),
-                ("receive + ack, times it untuned", row.of_share_stock, times_share, True),
-                ("marker records a message", row.markers_per_message, 0.01, False),
+                ("receive + ack, of bare consume", row.of_bare, _of_bare(row.case), True),
+                ("receive + ack, times ShareConsumer tuned", row.of_share, 1.1, True),
+                ("receive + ack, times it untuned", row.of_share_stock, 1.3, True),
+                ("marker records a message", row.markers_per_message, 0.001, False),
             ]
+        case "pair":
+            wanted = [("two processes, times one", row.of_pull, 1.6, True)]
+        case "batch":
+            wanted = [("handler with batch=True, of bare consume", row.of_bare, 0.5, True)]
+        case "handler":
+            wanted = [("handler once a message, of bare consume", row.of_bare, 0.25, True)]
         case "send":
-            wanted = [("send, of bare produce", row.of_produce, 0.5, True)]
+            wanted = [("send, of bare produce", row.of_produce, 0.8, True)]
         case "hold":
             wanted = [(f"MB with {held:,} messages open", row.peak_mb, 300.0, False)]
         case _:
             wanted = []
     return [Goal(n, case, found, b, least) for n, found, b, least in wanted if found is not None]
+
+
+def _of_bare(case: Case) -> float:
+    if case.is_short:
+        return 0.5
+    return 0.7 if case.size >= _LARGE else 0.6

@@ -28,7 +28,7 @@ from marq.kafka.inspecting import counts, dead_letters
 from marq.kafka.receiving.inbox import KafkaInbox
 from marq.kafka.receiving.pump import Pump
 from marq.kafka.receiving.queue_end import QueueEnd, leave
-from marq.kafka.receiving.stages import Parts
+from marq.kafka.receiving.stages import PumpParts
 from marq.kafka.sending.outgoing import outgoing
 from marq.kafka.sending.sender import Sender
 from marq.message import Sent, Stats
@@ -166,7 +166,7 @@ class Kafka(Access):
         group, hold_log = self.space.consumer_group(queue), self._hold_log
         settings = config.group_consumer(self.servers, group, self.extra)
         topic = QueueTopic(queue, self.admin, self.reader, hold_log)
-        pump = Pump(Parts(topic, settings, markers, inbox, self.sequence))
+        pump = Pump(PumpParts(topic, settings, markers, inbox, self.sequence))
         pump.start()
         return pump, inbox
 

@@ -22,7 +22,7 @@ from marq import threads
 from marq.errors import NotConnected, QueueError
 from marq.kafka.receiving.helm import Helm
 from marq.kafka.receiving.prefetch import Prefetch
-from marq.kafka.receiving.stages import Parts, Stages
+from marq.kafka.receiving.stages import PumpParts, Stages
 
 log = logging.getLogger("marq.kafka")
 
@@ -35,7 +35,7 @@ _WAIT_S = 0.1
 class Pump:
     """One queue's consumer in this process."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: PumpParts) -> None:
         self.queue = queue = parts.topic.name
         self._parts = parts
         self._inbox = parts.inbox

@@ -46,7 +46,7 @@ _FULL_S = 1.0
 librdkafka has fetched."""
 
 
-class Parts(NamedTuple):
+class PumpParts(NamedTuple):
     """What the stages of one queue are made of."""
 
     topic: QueueTopic
@@ -59,7 +59,7 @@ class Parts(NamedTuple):
 class Stages:
     """One membership in a queue's group, from joining to leaving; used by one thread at a time."""
 
-    def __init__(self, parts: Parts, prefetch: Prefetch, joined: threading.Event) -> None:
+    def __init__(self, parts: PumpParts, prefetch: Prefetch, joined: threading.Event) -> None:
         topic, settings, self._markers, self._inbox, self._sequence = parts
         self._queue = topic.name
         self._prefetch = prefetch
