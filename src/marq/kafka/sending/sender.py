@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
+from msgspec import Struct
 
 from marq.core.messages import header
 from marq.core.messages.stored import ANY_PARTITION, Outgoing
@@ -61,18 +62,15 @@ _HEARD = Outcomes()
 """Of results whose error someone has seen."""
 
 
-class SendResult:
+class SendResult(Struct, gc=False, eq=False):
     """The light result of one send: also the delivery callback itself, so a send costs one small
-    object."""
+    object, which the garbage collector has not to look at."""
 
-    __slots__ = ("_error", "_message", "_outgoing", "_waiting")
-
-    def __init__(self, waiting: Outcomes, outgoing: Outgoing | None) -> None:
-        self._waiting = waiting
-        self._outgoing = outgoing
-        """What was sent, where its header has a say in the result; None: plain."""
-        self._message: Any = None
-        self._error: KafkaError | None = None
+    _waiting: Outcomes
+    _outgoing: Outgoing | None
+    """What was sent, where its header has a say in the result; None: plain."""
+    _message: Any = None
+    _error: KafkaError | None = None
 
     def __call__(self, error: KafkaError | None, message: Any) -> None:
         if error is not None:  # counted before anyone can ask
