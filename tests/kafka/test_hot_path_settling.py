@@ -182,14 +182,35 @@ def test_a_retry_given_back_keeps_its_attempt_and_is_not_early(connect: Connect)
     queue.send(b"1")
     delivery = take(queue)
     due = time.monotonic() + 3
-    delivery.retry("3s").result(60)
+    delivery.retry("3s", "busy").result(60)
 
     first.close()
     again = take(second.queue("given-back-retry"))
 
     assert time.monotonic() > due - 0.5
     assert again.attempt == 2
+    assert failed_before(again) == [(1, "busy")]
     again.ack()
+
+
+def test_what_failed_before_a_message_was_given_back_stays_in_its_history(
+    new_queue: NewQueue,
+) -> None:
+    queue = new_queue()
+    queue.send(b"1")
+    take(queue).retry("0s", "busy").result(60)
+    take(queue).retry("0s", "busy still").result(60)
+
+    take(queue).give_back().result(60)
+
+    again = take(queue)
+    assert again.attempt == 3
+    assert failed_before(again) == [(1, "busy"), (2, "busy still")]
+    again.ack()
+
+
+def failed_before(delivery: marq.Delivery[Any]) -> list[tuple[int, str]]:
+    return [(past.attempt, past.reason) for past in delivery._stored.meta().history]
 
 
 def test_a_handler_that_runs_longer_than_its_lease_is_kept_alive(

@@ -259,6 +259,14 @@ def test_a_payload_that_is_gone_leaves_a_dead_letter_that_says_so() -> None:
     assert letter.message_id() == "orders:2:7"
 
 
+def test_given_back_after_retries_tells_what_became_of_them() -> None:
+    past = (Past(1, 1_000, "w", "busy"), Past(2, 2_000, "w", "busy still"))
+
+    copy = redelivery.given_back(stored(), "orders", 3, past=past)
+
+    assert (meta_of(copy).history, meta_of(copy).attempt) == (past, 3)
+
+
 def test_given_back_counts_nothing() -> None:
     copy = redelivery.given_back(stored(attempt=2, copies=1, delay_ms=5_000), "orders")
 

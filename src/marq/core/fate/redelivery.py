@@ -126,11 +126,13 @@ def _copied(stored: Stored, meta: Meta, context: Context) -> Outcome:
     return Outcome(Fate.COPIED, _record(context.queue, stored.partition, stored, straight))
 
 
-def given_back(stored: Stored, queue: str, attempt: int = 1, due_ms: int = 0) -> Outgoing:
+def given_back(
+    stored: Stored, queue: str, attempt: int = 1, due_ms: int = 0, past: Pasts = ()
+) -> Outgoing:
     """The copy a worker writes of what it was handed and does not want: nothing is counted.
 
-    Retries that stayed in the worker are not in the record: it says which attempt is next, and
-    when that is due.
+    Retries that stayed in the worker are not in the record: it says which attempt is next, when
+    that is due, and what became of those before.
     """
     meta = stored.meta()
     copy = replace(
@@ -139,6 +141,7 @@ def given_back(stored: Stored, queue: str, attempt: int = 1, due_ms: int = 0) ->
         attempt=max(attempt, meta.attempt),
         due_ms=max(due_ms, meta.due_at(stored.at_ms)),
         copies=meta.copies + 1,
+        history=header.remember(meta.history, *past),
     )
     return _record(stored.topic, stored.partition, stored, copy)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from marq.core.markers.marker import Claim
+from marq.core.messages.header import Past
 from marq.kafka.leasing.desk import Desk
 from marq.kafka.leasing.taken import Taken
 
@@ -25,6 +26,7 @@ class LiveClaim:
         "left",
         "messages",
         "partition",
+        "retried",
         "start",
         "unbegun",
     )
@@ -45,6 +47,8 @@ class LiveClaim:
         """Handouts of it that are kept alive."""
         self.leased_ms = 0
         """When the last lease on what was handed out of it is over, as far as known."""
+        self.retried: dict[int, tuple[Past, ...]] = {}
+        """By index, the attempts that ended in a retry and whose message stayed here."""
 
     @property
     def needs_beats(self) -> bool:

@@ -289,14 +289,17 @@ class KafkaInbox:
             self._close_open()
             left = self.room.empty()
         handouts = [Handout.aside(self, ticket.live) for ticket in left]
-        copies = [
-            self.write(redelivery.given_back(stored(t.message), self.queue, t.attempt, t.due_ms))
-            for t in left
-        ]
+        copies = [self.write(self._given_back(ticket)) for ticket in left]
         until = time.monotonic() + GIVE_BACK_S
         for ticket, handout, copy in zip(left, handouts, copies, strict=True):
             wait_for(copy, until)
             handout.end(ticket.number)
+
+    def _given_back(self, ticket: Ticket) -> Outgoing:
+        past = ticket.live.retried.get(ticket.number, ())
+        return redelivery.given_back(
+            stored(ticket.message), self.queue, ticket.attempt, ticket.due_ms, past
+        )
 
     def fail(self, error: QueueError) -> None:
         """Nothing more will come: whoever waits is told why."""

@@ -8,6 +8,7 @@ from typing import Any
 from marq.core.fate import redelivery, settling
 from marq.core.fate.redelivery import STRAIGHT_MS
 from marq.core.markers.marker import Action, Held
+from marq.core.messages.header import Past
 from marq.kafka.client.record import stored
 from marq.kafka.leasing.handout import Handout
 from marq.kafka.receiving.tickets import GIVE_BACK_S, wait_for
@@ -30,6 +31,9 @@ def retry(handout: Handout, index: int, message: Any, verdict: Retry) -> Receipt
     kept_ms = after_ms + definition.lease_ms
     held = Held(claim, 1 << index, Action.REDELIVER, kept_ms, reason=verdict.reason)
     receipt, now_ms = handout.hold(held, leaves=False), home.now_ms()
+    past = Past(attempt, now_ms, f"{claim.worker:016x}", verdict.reason)
+    retried = handout.claim.retried
+    retried[index] = (*retried.get(index, ()), past)
     handout.take_back()
     home.hand_out_again(
         handout.claim, index, message, attempt + 1, now_ms + after_ms, now_ms + kept_ms
@@ -47,6 +51,7 @@ def extend(handout: Handout, index: int, duration_ms: int) -> tuple[Handout, Rec
 def give_back(handout: Handout, index: int, message: Any) -> Receipt[None]:
     """Let someone else have it: the copy first, then the end; a crash between the two delivers
     it twice."""
-    copy = redelivery.given_back(stored(message), handout.home.queue, handout.attempt)
+    past = handout.claim.retried.get(index, ())
+    copy = redelivery.given_back(stored(message), handout.home.queue, handout.attempt, past=past)
     wait_for(handout.home.write(copy), time.monotonic() + GIVE_BACK_S)
     return handout.end(index)
