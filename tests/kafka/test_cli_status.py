@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import marq
 from marq import embedded
 from marq.cli import app
+from marq.cli.cluster import warn_if_nobody_keeps_time
 from marq.core.names import DEFAULT
 from marq.kafka.client import config
 from marq.kafka.cluster.stats_log import FEATURES, StatsWriter
@@ -61,6 +62,26 @@ def test_a_cluster_s_tracker_is_known_by_its_signs_of_life(kafka: embedded.Runti
     assert dead["tracker"]["keeps_time"] is False
     assert dead["tracker"]["last_sign"].startswith("2023-11-14T")
     assert "no tracker keeps time; the last sign of life is of 2023-11-14T" in last
+
+
+def test_a_worker_that_nobody_keeps_time_for_says_so(
+    kafka: embedded.Runtime, caplog: pytest.LogCaptureFixture
+) -> None:
+    servers = kafka.bootstrap_servers
+
+    with marq.connect(f"kafka://{servers}") as broker, signs_of_life(servers):
+        warn_if_nobody_keeps_time(broker, 60)
+    assert caplog.messages == []
+
+    with marq.connect(f"kafka://{servers}") as broker:
+        warn_if_nobody_keeps_time(broker, 1)
+    warn_if_nobody_keeps_time(broker, 1)  # closed meanwhile
+    with marq.connect("memory://") as broker:
+        warn_if_nobody_keeps_time(broker, 1)
+
+    [record] = caplog.records
+    assert record.message == "no tracker keeps time"
+    assert "marq tracker --url" in vars(record)["to_do"]
 
 
 def test_only_a_cluster_can_be_asked() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import time
 from typing import Any, Protocol
 
@@ -14,11 +16,19 @@ from marq.cli.options import connected
 from marq.core.catalog.definitions import Catalog
 from marq.core.messages.header import moment
 from marq.core.names import Space
-from marq.errors import ConfigError
+from marq.errors import ConfigError, QueueError
 
 _WATCHED_S = 5.0
 """A tracker that keeps time says so twice a second."""
+_PATIENCE_S = 30.0
+"""One that has just been started begins within that."""
 _LOOK_S = 0.1
+_TO_DO = (
+    "start one, with marq tracker --url: until then nothing comes back after its lease, nothing "
+    "delayed by 10 s or more arrives, and there are no dead letters"
+)
+
+log = logging.getLogger("marq.worker")
 
 
 class _SignOfLife(Protocol):
@@ -49,6 +59,17 @@ def show(url: str, as_json: bool) -> None:
         Console().print(Group(*(plain.styled(line) for line in _lines(found))))
 
 
+def warn_if_nobody_keeps_time(broker: marq.Broker, patience_s: float = _PATIENCE_S) -> None:
+    """Log it, for all goes well without a tracker until a message should come back."""
+    cluster: Any = broker.backend
+    if not hasattr(cluster, "sign_of_life"):
+        return
+    # Closed meanwhile, or not allowed to look: nothing needs it.
+    with contextlib.suppress(QueueError, RuntimeError):
+        if not _goes_on(cluster, cluster.sign_of_life().at_ms, patience_s):
+            log.warning("no tracker keeps time", extra={"to_do": _TO_DO})
+
+
 def _cluster(broker: marq.Broker) -> _Cluster:
     backend: Any = broker.backend
     if not hasattr(backend, "sign_of_life"):
@@ -73,10 +94,10 @@ def _found(cluster: _Cluster) -> dict[str, Any]:
     }
 
 
-def _goes_on(cluster: _Cluster, at_ms: int) -> bool:
+def _goes_on(cluster: _Cluster, at_ms: int, patience_s: float = _WATCHED_S) -> bool:
     """Whether another sign of life comes: the clock of this machine says nothing about how old the
     last one is."""
-    until = time.monotonic() + _WATCHED_S
+    until = time.monotonic() + patience_s
     while time.monotonic() < until:
         if cluster.sign_of_life().at_ms > at_ms:
             return True

@@ -9,6 +9,7 @@ from marq.cli import plain
 
 _FORMAT = "%(asctime)s %(levelname)s [%(process)d] %(name)s: %(message)s"
 _ITS_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_NOWHERE = logging.NullHandler()
 
 
 class Formatter(logging.Formatter):
@@ -24,7 +25,7 @@ class Formatter(logging.Formatter):
 
 def hush() -> None:
     """Let no connection that fails be told of beside the error of the command that needs it."""
-    logging.getLogger("marq.kafka.client").addHandler(logging.NullHandler())
+    logging.getLogger("marq.kafka.client").addHandler(_NOWHERE)
 
 
 def show(level: int = logging.INFO) -> None:

@@ -7,11 +7,12 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from functools import partial
 
 import typer
 
 from marq import threads
-from marq.cli import logs, targets
+from marq.cli import cluster, logs, targets
 from marq.errors import ConfigError, QueueError
 from marq.memory.backend import Memory
 
@@ -25,6 +26,9 @@ def work(wanted: list[str], started: Callable[[], None]) -> None:
     logs.show()
     worker = broker.worker(*queues)
     started()
+    threads.start(
+        partial(cluster.warn_if_nobody_keeps_time, broker), "marq-look", lambda error: None
+    )
     with broker:
         try:
             worker.run()
