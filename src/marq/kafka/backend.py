@@ -69,6 +69,8 @@ class Kafka(Access):
             return False
         is_new = before.queue(name) is None
         topic_id = "" if definition is not None else (self.admin.topic_id(name) or b"").hex()
+        if definition is None:
+            self.admin.refuse_undeletable(name)
         if definition is not None and is_new:
             if (left := before.deleted_topic(name)) and topics.remove(self.admin, name, left):
                 self.admin.forget_group(self.space.consumer_group(name))

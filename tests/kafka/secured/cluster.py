@@ -21,6 +21,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ResourcePatternType,
     ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
 )
 
 from marq.embedded import children, ports
@@ -31,6 +34,14 @@ HOST = "127.0.0.1"
 ADMIN = "admin"
 START_S = 120.0
 Settings = dict[str, str | int | float | bool]
+
+
+def in_environment(settings: Settings) -> dict[str, str]:
+    """The same settings for a process."""
+    return {
+        f"MARQ_KAFKA__{name.upper().replace('.', '_')}": str(value)
+        for name, value in settings.items()
+    }
 
 
 class Secured:
@@ -113,16 +124,37 @@ class Secured:
         """Whoever may do anything."""
         return AdminClient({"bootstrap.servers": self.servers, "log_level": 0, **self.login(ADMIN)})
 
+    def change_password(self, user: str, password: str) -> None:
+        """Known to the broker when this returns; connections that are there stay."""
+        kind = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4_096)
+        change = UserScramCredentialUpsertion(user, kind, password.encode())
+        admin = self.admin()
+        for changed in admin.alter_user_scram_credentials([change]).values():
+            changed.result(30)
+        self._passwords[user] = password
+        until = time.monotonic() + 30
+        admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0, **self.login(user)})
+        while True:
+            try:
+                admin.list_topics(timeout=2)
+                return
+            except KafkaException:
+                assert time.monotonic() < until, f"the password of {user} is not in force"
+
     # Rights.
 
     def allow(self, user: str, *rights: Right) -> None:
-        """Give a user these rights, and no others."""
+        """Give a user these rights, and no others; what he had before and has now he never
+        lacks."""
         admin, everything = self.admin(), _all_of(user)
-        for deleted in admin.delete_acls([everything]).values():
-            deleted.result(30)
         wanted = {binding for right in rights for binding in right.bindings(user)}
-        for created in admin.create_acls(list(wanted)).values():
-            created.result(30)
+        had = set(admin.describe_acls(everything).result(30))
+        if wanted - had:
+            for created in admin.create_acls(list(wanted - had)).values():
+                created.result(30)
+        if had - wanted:
+            for deleted in admin.delete_acls(list(map(_exactly, had - wanted))).values():
+                deleted.result(30)
         until = time.monotonic() + 30
         # The controller has them; the broker hears of it.
         while set(admin.describe_acls(everything).result(30)) != wanted:
@@ -171,6 +203,11 @@ class Secured:
             "group.min.session.timeout.ms": 1000,
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
         }
+
+
+def _exactly(one: AclBinding) -> AclBindingFilter:
+    about = (one.restype, one.name, one.resource_pattern_type, one.principal, one.host)
+    return AclBindingFilter(*about, one.operation, one.permission_type)
 
 
 def _all_of(user: str) -> AclBindingFilter:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.kafka.secured.cluster import Secured
 
-USERS = ("app", "tracker", "operator", "stranger")
+USERS = ("app", "tracker", "operator", "stranger", "changing")
 
 
 @pytest.fixture(scope="session")

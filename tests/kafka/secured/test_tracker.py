@@ -9,18 +9,14 @@ import pytest
 import marq
 from tests.e2e.kafka_process import eventually
 from tests.kafka.secured import roles
-from tests.kafka.secured.cluster import Secured, Settings
+from tests.kafka.secured.cluster import Secured, in_environment
 from tests.spark_ports import command_lines, refuse_open_doors
 from tests.tracker_process import TrackerProcess
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka, pytest.mark.timeout(600)]
 
-
-def in_environment(settings: Settings) -> dict[str, str]:
-    return {
-        f"MARQ_KAFKA__{name.upper().replace('.', '_')}": str(value)
-        for name, value in settings.items()
-    }
+SOON_S = 60.0
+"""Within 5 s on a quiet machine, most of them Python's and Spark's own start."""
 
 
 def test_a_tracker_works_with_its_least_rights_and_nobody_gets_at_what_it_was_given(
@@ -57,3 +53,26 @@ def test_a_tracker_works_with_its_least_rights_and_nobody_gets_at_what_it_was_gi
     assert password not in tracker.log.read_text()
     assert open_to_others and not secrets
     assert rights == 0o700
+
+
+STARTS = {
+    "WRITE on transactional_id marq.tracker.": "it takes WRITE on transactional id 'marq.tracker.",
+    "READ on topic *": "it takes READ on topic 'marq.catalog'",
+}
+
+
+@pytest.mark.parametrize(("lacks", "said"), STARTS.items())
+def test_a_tracker_that_cannot_start_says_which_right_it_lacks(
+    secured: Secured, tmp_path: Path, lacks: str, said: str
+) -> None:
+    with marq.connect(f"kafka://{secured.servers}", kafka=secured.login("admin")):
+        pass  # marq's own topics are there
+    single = [each for right in roles.tracker() for each in right.singly()]
+    secured.allow("tracker", *(each for each in single if str(each) != lacks))
+    settings = in_environment(secured.login("tracker"))
+
+    with TrackerProcess(secured.servers, tmp_path / "checkpoint", settings) as tracker:
+        tracker.wait_until_told(said, SOON_S)
+        code = tracker.wait()
+
+    assert code == 2

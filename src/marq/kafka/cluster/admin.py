@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclOperation,
     ConfigResource,
     ResourceType,
 )
@@ -19,7 +20,7 @@ from confluent_kafka.cimpl import NewTopic
 from marq.errors import ConfigError, QueueError
 from marq.kafka.client import codes, config, doors
 from marq.kafka.client.making import AdminClient
-from marq.kafka.client.refusals import answered, refusal, unreachable
+from marq.kafka.client.refusals import answered, denied, refusal, unreachable
 from marq.kafka.cluster.group_offsets import GroupOffsets
 from marq.kafka.cluster.offsets import Offsets
 
@@ -127,6 +128,19 @@ class Admin:
             topic: about if about is None or isinstance(about, QueueError) else _identity(about)
             for topic, about in found.items()
         }
+
+    def refuse_undeletable(self, topic: str) -> None:
+        """`ConfigError` if it is there and may not be deleted: to be asked before what refers to it
+        is removed."""
+        futures = self._client.describe_topics(
+            TopicCollection([topic]),
+            include_authorized_operations=True,
+            request_timeout=self._timeout_s,
+        )
+        about = self._settle(futures[topic], f"DESCRIBE on topic {topic!r}", codes.is_gone)
+        allowed = about.authorized_operations if about is not None else None
+        if allowed is not None and AclOperation.DELETE not in allowed:
+            raise denied(f"DELETE on topic {topic!r}", "nothing was deleted")
 
     def topic_id(self, topic: str) -> bytes | None:
         """The topic's id; None if there is none."""

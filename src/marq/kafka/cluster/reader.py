@@ -17,7 +17,7 @@ from marq.core.fold import hold_log
 from marq.core.fold.fold import Record, fold
 from marq.core.fold.state import State
 from marq.errors import UnknownMarkerVersion
-from marq.kafka.client import codes
+from marq.kafka.client import codes, doors
 from marq.kafka.client.config import Config
 from marq.kafka.client.making import Consumer, take
 from marq.kafka.client.record import headers
@@ -26,6 +26,9 @@ from marq.kafka.cluster.admin import Admin
 
 Span = tuple[int, int]
 """The first offset, and the one after the last."""
+
+_REFUSED_S = 2.0
+"""Who hears nothing for so long, and is not let in, waits no longer."""
 
 
 class LogReader:
@@ -101,6 +104,7 @@ class _Pass:
 
     def run(self, patience_s: float) -> Iterator[Any]:
         quiet_until = time.monotonic() + patience_s
+        door = doors.of(self._servers)
         while self._left:
             for message in take(self._consumer, 10_000, 0.2):
                 if message.error() is not None:
@@ -109,7 +113,8 @@ class _Pass:
                 quiet_until = time.monotonic() + patience_s
                 if self._is_wanted(message):
                     yield message
-            if time.monotonic() > quiet_until:
+            left_s = quiet_until - time.monotonic()
+            if left_s < 0 or (left_s < patience_s - _REFUSED_S and door.shut()):
                 raise unreachable(self._servers)
 
     def _is_wanted(self, message: Any) -> bool:
