@@ -24,7 +24,9 @@ from marq.kafka.sending.sender import Sender
 from marq.kafka.sending.senders import Senders
 from marq.settings import Settings
 
-_LINGER_MS, _MARKER_LINGER_MS = 5, 1
+_LINGER_MS = 5
+_MARKER_LINGER_MS = 0
+"""Claims are one record a poll, and each is waited for; progress was gathered before."""
 
 
 class Access:

@@ -78,7 +78,7 @@ class SendResult(Struct, gc=False, eq=False):
         self._error = error
         self._message = message
         if self._waiting._waiters:
-            self._waiting.answered()
+            self._waiting.answered(self)
 
     def done(self) -> bool:
         return self._message is not None or self._error is not None
