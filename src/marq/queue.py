@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from marq import dead_letters
 from marq.backend import Backend, Handing, Inbox
-from marq.core import names
 from marq.core.catalog import options as queue_options
 from marq.core.catalog.definitions import Catalog, QueueDefinition
 from marq.core.catalog.options import QueueChanges
@@ -20,6 +19,7 @@ from marq.core.duration import Duration, milliseconds
 from marq.core.messages import sending
 from marq.core.messages.sending import SendOptions
 from marq.core.messages.stored import Stored
+from marq.core.subject import Subject
 from marq.dead_letters import OnProgress, Stop, Where
 from marq.errors import ConfigError, QueueError
 from marq.message import DeadLetter, Delivery, Sent, Stats
@@ -216,7 +216,7 @@ class DeadLetters(Queue[Any]):
     """A queue of what could not be delivered. Its messages have no attempts to run out of."""
 
     def __init__(self, backend: Backend, queue: str) -> None:
-        super().__init__(backend, names.dead_letters(queue))
+        super().__init__(backend, Subject(queue).letters)
 
     def list(self, limit: int = 100, where: Where | None = None) -> list[DeadLetter]:
         """The oldest dead letters, those `where` is true of; nothing changes."""

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from marq.core.catalog import definitions
 from marq.core.catalog.definitions import Catalog, Entry, NotAnEntry, QueueDefinition
+from marq.core.subject import Subject
 from marq.errors import ConfigError
 
 FIRST = QueueDefinition(lease_ms=1_000)
@@ -144,9 +145,9 @@ def test_a_definition_that_cannot_be_read_is_a_newer_one_s(definition: bytes) ->
     for topic in ("a", "dlq.a", "a.p1", "a.sub.audit", "dlq.a.sub.audit", "a/tenant"):
         assert found.is_newer(topic)
         with pytest.raises(ConfigError, match="queue 'a' was made by a newer marq: upgrade"):
-            found.of_topic(topic)
+            found.definition_of(Subject(topic))
     assert not found.is_newer("b")
-    assert found.of_topic("b") is None
+    assert found.definition_of(Subject("b")) is None
 
 
 def test_a_newer_one_s_queue_that_was_deleted_is_deleted() -> None:

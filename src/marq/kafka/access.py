@@ -12,6 +12,7 @@ from itertools import count
 from marq import forks, lifetime
 from marq.core import names
 from marq.core.catalog.definitions import Catalog, QueueDefinition
+from marq.core.subject import Subject
 from marq.errors import ConfigError, NotConnected, QueueError
 from marq.kafka.client import config
 from marq.kafka.cluster.admin import Admin
@@ -159,7 +160,7 @@ class Access:
 
     def definition(self, name: str) -> QueueDefinition:
         """The queue's definition as it was a second ago at most."""
-        found = self.catalog_log.recent().of_topic(name)
+        found = self.catalog_log.recent().definition_of(Subject(name))
         if found is None:
             raise ConfigError(f"there is no queue {name!r}: it was deleted; create it again first")
         return found

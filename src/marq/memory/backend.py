@@ -20,6 +20,7 @@ from marq.core.messages import header
 from marq.core.messages.header import Meta
 from marq.core.messages.sending import Message
 from marq.core.messages.stored import Outgoing, Stored, is_void
+from marq.core.subject import Subject
 from marq.memory.clock import Clock
 from marq.memory.inbox import MemoryInbox
 from marq.memory.log import MemoryTopic
@@ -207,7 +208,7 @@ class Memory:
             held = self._held(queue)
             waiting = [stored for stored in wanted if stored.address not in in_flight - held]
             later = [s for s in waiting if s.address in held or s.meta().due_at(s.at_ms) > now_ms]
-            dead = self.shared.log.topic(names.dead_letters(queue))
+            dead = self.shared.log.topic(Subject(queue).letters)
             sent_ms = [s.meta().sent_ms or s.at_ms for s in (*wanted, *parked)]
             return Stats(
                 ready=len(waiting) - len(later),

@@ -20,6 +20,7 @@ from marq.core.markers import codec
 from marq.core.markers.marker import Action, ClaimId, KeepAlive, Marker, Parked, Part, Tick
 from marq.core.messages import header
 from marq.core.messages.stored import Outgoing, Stored
+from marq.core.subject import Subject
 from marq.memory.log import Log
 
 
@@ -143,7 +144,7 @@ class MemoryTracker:
 
     def definition(self, queue: str) -> QueueDefinition | None:
         """The definition of a queue, or of a queue's dead letters."""
-        return self._catalog.of_topic(queue)
+        return self._catalog.definition_of(Subject(queue))
 
     def _write(self, outcome: Outcome) -> None:
         if outcome.record is None:

@@ -12,6 +12,7 @@ from itertools import count
 from marq import threads
 from marq.backend import Backend, Handing, Inbox
 from marq.core.duration import text
+from marq.core.subject import Subject
 from marq.errors import QueueError
 from marq.work.gate import Gate
 from marq.work.handler import Handler
@@ -267,7 +268,7 @@ class Runner:
             self._changed.wait_for(lambda: not self._jobs.intersection(jobs))
 
     def _lease_s(self) -> float:
-        definition = self._backend.catalog().of_topic(self.name)
+        definition = self._backend.catalog().definition_of(Subject(self.name))
         return (definition.lease_ms if definition else _LEASE_MS) / 1_000
 
     # Watching.

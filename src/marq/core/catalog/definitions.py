@@ -27,6 +27,7 @@ from marq.core.catalog.entry import (
     differences,
     encode,
 )
+from marq.core.subject import Subject
 from marq.errors import ConfigError
 
 __all__ = [
@@ -125,11 +126,11 @@ class Catalog:
         is changed, deleted or buried here."""
         return bool(self._newer) and not self._newer.isdisjoint((topic, names.home(topic)))
 
-    def of_topic(self, topic: str) -> QueueDefinition | None:
-        """The definition of a queue, or of a queue's dead letters."""
-        if self._newer and self.is_newer(topic):
-            raise _newer_error(names.home(topic))
-        return DEAD_LETTERS if names.is_dead_letters(topic) else self.queue(topic)
+    def definition_of(self, subject: Subject) -> QueueDefinition | None:
+        """The definition that counts for these messages; None: their queue was deleted."""
+        if self._newer and self.is_newer(subject.topic):
+            raise _newer_error(subject.queue)
+        return DEAD_LETTERS if subject.is_letters else self.queue(subject.topic)
 
     def queues(self) -> Iterator[str]:
         """The names of all queues, sorted."""

@@ -20,6 +20,7 @@ from marq.core.markers.wire import MOST
 from marq.core.messages import header
 from marq.core.messages.header import Headers, Meta, Past
 from marq.core.messages.stored import Outgoing, Stored, is_void
+from marq.core.subject import Subject
 
 AHEAD_MS = 3_000
 """How long before its time a delayed message or a retry is emitted: the client hands it out to the
@@ -76,6 +77,10 @@ class Context(Struct, frozen=True, gc=False):
     checks: str = ""
     """Where the half message's producer group is asked; empty: the queue has no such group."""
 
+    @property
+    def subject(self) -> Subject:
+        return Subject(self.queue)
+
 
 def resolve(event: Overdue, stored: Stored, context: Context) -> Outcome:
     """What becomes of a claimed message."""
@@ -123,7 +128,7 @@ def _copied(stored: Stored, meta: Meta, context: Context) -> Outcome:
         parked = replace(meta, ahead_ms=AHEAD_MS)
         return Outcome(Fate.PARKED, _record(context.delayed, 0, stored, parked))
     straight = replace(meta, queue="", ahead_ms=0)
-    return Outcome(Fate.COPIED, _record(context.queue, stored.partition, stored, straight))
+    return Outcome(Fate.COPIED, _record(context.subject.copies, stored.partition, stored, straight))
 
 
 def given_back(
@@ -160,7 +165,7 @@ def release(event: Due, stored: Stored, partition: int, context: Context) -> Out
         ahead_ms=0,
         copies=meta.copies,
     )
-    return Outcome(Fate.COPIED, _record(context.queue, partition, stored, copy))
+    return Outcome(Fate.COPIED, _record(context.subject.copies, partition, stored, copy))
 
 
 def buried(
@@ -185,7 +190,7 @@ def buried(
     attempts = past[-1].attempt if past else meta.attempt - 1
     errors = _errors(stored, reader or _reader(stored, context.queue), attempts, reason)
     headers = header.join(letter, (*_without_errors(stored.user_headers()), *errors))
-    topic = names.dead_letters(context.queue)
+    topic = context.subject.letters
     return Outcome(Fate.BURIED, Outgoing(topic, 0, stored.key, stored.value, headers))
 
 
@@ -193,7 +198,7 @@ def unread(stored: Stored, queue: str, reason: str) -> Outgoing:
     """A dead letter with payload, key and headers as they are, for a message that cannot be worked
     out: nothing in it is looked at."""
     errors = _errors(stored, queue, 0, reason)
-    topic = names.dead_letters(queue)
+    topic = Subject(queue).letters
     return Outgoing(topic, 0, stored.key, stored.value, (*stored.headers, *errors))
 
 
@@ -239,13 +244,15 @@ def redriven(letter: Stored, partition: int, topic: str = "") -> Outgoing:
         copies=1 if reader_of(letter) == home else 0,
     )
     headers = header.join(meta, _without_errors(letter.user_headers()))
-    return Outgoing(topic or home, partition, letter.key, letter.value, headers)
+    return Outgoing(
+        topic or Subject(letter.topic).redriven, partition, letter.key, letter.value, headers
+    )
 
 
 def home_of(letter: Stored) -> str:
     """The queue a dead letter belongs to: its topic says so, for any producer may have written its
     headers."""
-    return letter.topic.removeprefix(names.dead_letters(""))
+    return Subject(letter.topic).queue
 
 
 def reader_of(letter: Stored) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from marq.core import names
 from marq.core.fold.counting import source_counts
+from marq.core.subject import Subject
 from marq.kafka.cluster.admin import Admin
 from marq.kafka.cluster.reader import LogReader
 
@@ -26,7 +26,7 @@ class QueueTopic:
     def unclaimed_from(self, topic_id: bytes, partition: int, log_start: int) -> int:
         """From where on nobody has claimed anything; what lies below is the hold log's to bring
         back, or has ended."""
-        number = names.markers_partition(self.name, partition, self._markers_partitions)
+        number = Subject(self.name).markers_partition(partition, self._markers_partitions)
         state = self._reader.folded_one(self._markers, number)
         for count in source_counts(state, state.claimed):
             if (count.topic_id, count.partition, count.subscription) == (topic_id, partition, ""):

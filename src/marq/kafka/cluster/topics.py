@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from marq.core import names
 from marq.core.names import Space
+from marq.core.subject import Subject
 from marq.errors import ConfigError, NotConnected
 from marq.kafka.cluster.admin import Admin
 
@@ -126,7 +126,7 @@ def remove(admin: Admin, name: str, topic_id: str) -> bool:
 def create_queue(admin: Admin, name: str, partitions: int, replicas: int, space: Space) -> None:
     """Create a queue's topics and start offsets. The catalog comes last: who sees the queue can use
     it. A crash in between leaves an empty topic that the next creation takes over."""
-    letters = names.dead_letters(name)
+    letters = Subject(name).letters
     _refuse_foreign(admin, name, letters)
     admin.create([(name, partitions, _QUEUE), (letters, 1, _ROOMY)], replicas)
     admin.wait_until_led(name, letters)

@@ -8,8 +8,8 @@ from typing import Any
 
 from confluent_kafka import TopicPartition
 
-from marq.core import names as core_names
 from marq.core.messages.stored import Outgoing, Stored
+from marq.core.subject import Subject
 from marq.errors import QueueError
 from marq.groups import routing
 from marq.groups.config import GroupConfig
@@ -47,7 +47,7 @@ class Copier:
         self._producer: Producer = producer
         self._transactions = AckTransactions(producer, group)
         self._largest = largest(cluster, names.base)
-        self._letters = core_names.dead_letters(names.queue)
+        self._letters = Subject(names.queue).letters
         self._cluster = cluster
 
     def copy(self, records: Iterable[Stored], copied: int, purged: Mapping[str, int]) -> int:

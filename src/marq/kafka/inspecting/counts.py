@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
 
-from marq.core import names
 from marq.core.fold.state import OpenClaim, State
 from marq.core.markers import claimed
 from marq.core.markers.marker import Action, Part
 from marq.core.markers.runs import Runs
 from marq.core.messages.stored import Stored, is_void
+from marq.core.subject import Subject
 from marq.errors import ConfigError
 from marq.kafka.access import Access
 from marq.kafka.client.record import stored
@@ -89,7 +89,7 @@ def stats(access: Access, queue: str) -> Stats:
         ready=waiting + open_now - begun,
         in_flight=begun - held,
         delayed=held + parked,
-        dead=sum(1 for _ in _unclaimed(access, look(access, names.dead_letters(queue), states))),
+        dead=sum(1 for _ in _unclaimed(access, look(access, Subject(queue).letters, states))),
         oldest_age=_oldest_age(access, seen),
     )
 

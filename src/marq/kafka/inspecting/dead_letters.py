@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import NamedTuple
 
-from marq.core import names
 from marq.core.fold.taking import NEAR, Taking, lots
 from marq.core.markers import claimed
 from marq.core.markers.marker import Claim, ClaimId, Progress, Source, Step
 from marq.core.markers.runs import Runs
 from marq.core.messages.stored import Outgoing, Stored
+from marq.core.subject import Subject
 from marq.errors import NotConnected, QueueError
 from marq.kafka.access import Access
 from marq.kafka.client import config
@@ -147,7 +147,8 @@ class Taker:
         return found & asked if self._glances.reached.get(place, 0) >= end else asked
 
     def _number(self, place: Place) -> int:
-        return names.markers_partition(*place, self._access.markers_partitions)
+        topic, partition = place
+        return Subject(topic).markers_partition(partition, self._access.markers_partitions)
 
     def _read(self, numbers: set[int], patience_s: float) -> None:
         """Fold what is new; with patience, also what lies behind transactions that are undecided

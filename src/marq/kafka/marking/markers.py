@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from marq import threads
-from marq.core import names
 from marq.core.markers import codec
 from marq.core.markers.marker import Marker, Tick
+from marq.core.subject import Subject
 from marq.errors import NotConnected, QueueError
 from marq.kafka.client.answers import Answer, WaitingRoom
 from marq.kafka.client.clock import BrokerClock
@@ -69,7 +69,7 @@ class Markers:
 
     def ledger(self, topic: str, partition: int) -> Ledger:
         """Where a source partition is kept account of."""
-        return self.ledgers[names.markers_partition(topic, partition, len(self.ledgers))]
+        return self.ledgers[Subject(topic).markers_partition(partition, len(self.ledgers))]
 
     def wake(self) -> None:
         """Have the flusher look what is to be written."""

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from marq.core import names
 from marq.core.catalog.definitions import Catalog, QueueDefinition
 from marq.core.fold.counting import SourceCount
+from marq.core.subject import Subject
 from marq.errors import QueueError
 from marq.kafka.client.seeker import Place
 from marq.kafka.cluster.reader import Span
@@ -76,7 +76,7 @@ class QueueCounts:
         queues = {
             queue: definition
             for queue, definition in catalog.definitions()
-            if topics.keys() >= {queue, names.dead_letters(queue)} and queue not in self._aside
+            if topics.keys() >= {queue, Subject(queue).letters} and queue not in self._aside
         }
         found: dict[str, Stats] = {}
         with self._put_aside():
@@ -94,7 +94,7 @@ class QueueCounts:
         except QueueError:
             until = time.monotonic() + ASIDE_S
             for topic, _ in self._tails.unread():
-                self._aside[topic.removeprefix(names.dead_letters(""))] = until
+                self._aside[Subject(topic).queue] = until
             raise
 
     def _look(self, queues: dict[str, QueueDefinition], topics: dict[str, Topic]) -> None:
@@ -131,7 +131,7 @@ class QueueCounts:
             ready=len(seen) - later + more + sum(count.fetched for count in known),
             in_flight=sum(count.begun for count in known),
             delayed=parked + later + sum(count.held for count in known),
-            dead=self._dead(topics[names.dead_letters(queue)]),
+            dead=self._dead(topics[Subject(queue).letters]),
             oldest_age=max(0, now_ms - oldest_ms) / 1_000,
         )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from marq.core import names
 from marq.core.catalog.definitions import Catalog
 from marq.core.fold.counting import SourceCount
+from marq.core.subject import Subject
 from marq.errors import QueueError
 from marq.kafka.cluster.admin import Admin
 from marq.kafka.cluster.troubles import Troubles
@@ -30,7 +30,7 @@ class QueueTopics:
         """Those of the catalog that are there; `anew` asks for every id, whatever is known."""
         wanted: dict[str, int] = {}
         for queue, definition in catalog.definitions():
-            wanted |= {queue: definition.partitions, names.dead_letters(queue): 1}
+            wanted |= {queue: definition.partitions, Subject(queue).letters: 1}
         self._identify(catalog, wanted, anew)
         wanted = {name: number for name, number in wanted.items() if name in self._ids}
         spans = self._admin.spans(wanted)
@@ -47,7 +47,7 @@ class QueueTopics:
         return found
 
     def _identify(self, catalog: Catalog, wanted: Mapping[str, int], anew: bool) -> None:
-        versions = {name: catalog.version("queue", _queue(name)) for name in wanted}
+        versions = {name: catalog.version("queue", Subject(name).queue) for name in wanted}
         self._ids = {
             name: known
             for name, known in self._ids.items()
@@ -60,7 +60,3 @@ class QueueTopics:
                 self._troubles.tell(f"looking at {name!r}", about)
             elif anew:  # the catalog was read to its end: it is not that it was just deleted
                 self._troubles.tell(f"looking at {name!r}", QueueError("there is no such topic"))
-
-
-def _queue(topic: str) -> str:
-    return topic.removeprefix(names.dead_letters(""))

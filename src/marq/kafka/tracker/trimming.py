@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 
 from marq.core.catalog.definitions import Catalog
 from marq.core.names import Space
+from marq.core.subject import Subject
 from marq.errors import QueueError
 from marq.groups import names as groups
 from marq.groups.names import GroupNames
@@ -68,7 +69,7 @@ class Trimming:
         until they can be no other topic's."""
         since: dict[Place, int] = {}
         for place in ends:
-            definition = catalog.of_topic(place[0])
+            definition = catalog.definition_of(Subject(place[0]))
             retention_ms = definition.retention_ms if definition else 0
             since[place] = now_ms - max(YOUNG_MS, retention_ms)
         first = self._admin.offsets_at(since)

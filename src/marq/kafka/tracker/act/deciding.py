@@ -20,6 +20,7 @@ from marq.core.fate.redelivery import Context, Fate, Outcome
 from marq.core.fold.overdue import Due, Event
 from marq.core.messages.header import PLAIN
 from marq.core.messages.stored import Outgoing, Stored
+from marq.core.subject import Subject
 from marq.kafka.client.seeker import Place
 from marq.kafka.tracker.act.tools import Tools
 
@@ -104,7 +105,7 @@ class Deciding:
         queue = meta.queue or queue_of(event)
         return Context(
             queue,
-            self._catalog.of_topic(queue),
+            self._catalog.definition_of(Subject(queue)),
             self._clock_ms,
             self._jitter(),
             self._tools.space.delayed,
@@ -131,7 +132,7 @@ class Deciding:
         """A dead letter of which nothing was looked at; None: not even that can be made."""
         try:
             queue = queue_of(event)
-            definition = self._catalog.of_topic(queue)
+            definition = self._catalog.definition_of(Subject(queue))
             if stored is None:
                 return None
             if definition is not None and not definition.dead_letter:
