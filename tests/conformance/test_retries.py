@@ -47,6 +47,68 @@ def test_a_retried_message_does_not_hold_the_others_up(world: World) -> None:
     assert world.take_one(orders).payload == b"2"
 
 
+def test_a_retry_that_waits_is_voided_by_a_purge(world: World) -> None:
+    orders = world.queue()
+    orders.send(b"1")
+    world.take_one(orders).retry(after="1s").result(world.patience_s)
+
+    orders.purge()
+
+    world.let_pass("1500ms")
+    assert world.is_quiet(orders)
+
+
+def test_a_message_that_expires_while_it_waits_for_its_retry_is_a_dead_letter(world: World) -> None:
+    orders = world.joined_queue()
+    orders.send(b"1", ttl="5s")
+    world.take_one(orders).retry(after="6s").result(world.patience_s)
+
+    world.let_pass("6s")
+
+    assert world.is_quiet(orders)
+    letter = world.letter(orders)
+    assert (letter.reason, letter.attempts) == ("expired: its ttl was over", 1)
+
+
+def test_a_letter_tells_of_every_attempt_and_why_it_was_retried(world: World) -> None:
+    orders = world.queue(max_attempts=3)
+    orders.send(b"1")
+
+    for number in range(3):
+        delivery = world.take_one(orders)
+        delivery.retry(after="200ms", reason=f"no {number}").result(world.patience_s)
+        world.let_pass("200ms")
+
+    history = [(past.attempt, past.reason) for past in world.letter(orders).history]
+    assert history == [(1, "no 0"), (2, "no 1"), (3, "no 2")]
+
+
+def test_a_short_retry_outlives_the_worker_it_waits_in(world: World) -> None:
+    orders = world.queue(lease="10s")
+    orders.send(b"1")
+    world.take_one(orders).retry(after="5s").result(world.patience_s)
+
+    world.crash_workers()
+
+    world.let_pass("5s")
+    assert world.is_quiet(orders), "it waited in the worker, and is leased to it"
+    world.let_pass("10s")
+    assert world.take_one(orders).attempt == 2
+
+
+def test_a_short_retry_of_a_worker_that_was_away_for_too_long_is_delivered_once(
+    world: World,
+) -> None:
+    orders = world.queue(lease="1s", max_attempts=9)
+    orders.send(b"1")
+    world.take_one(orders).retry(after="1s").result(world.patience_s)
+
+    world.let_pass("3s")
+
+    assert world.take_one(orders, lease="30s").attempt == 2
+    assert world.is_quiet(orders)
+
+
 def test_a_retry_that_does_not_say_when_waits_as_the_queue_says(world: World) -> None:
     orders = world.queue(backoff=("2s", "2s"))
     orders.send(b"1")

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import marq
-from marq.core.fate.redelivery import AHEAD_MS
+from marq.core.fate.parking import AHEAD_MS
 from marq.core.markers.marker import Action
 from marq.kafka.receiving import room
 from tests.e2e.kafka_fixtures import Connect, NewQueue

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from marq.core import names
 from marq.core.catalog.definitions import QueueDefinition
-from marq.core.fate import redelivery
+from marq.core.fate import parking, redelivery
 from marq.core.fate.redelivery import Context, Fate
 from marq.core.fold.overdue import Due, Overdue
 from marq.core.markers.marker import Action, ClaimId, ParkedRef, Source
@@ -166,7 +166,7 @@ def test_a_copy_is_never_due_before_the_message_was() -> None:
 
 
 def test_a_copy_that_has_long_to_wait_is_parked() -> None:
-    retry = event(action=Action.REDELIVER, deadline_ms=20_000 + redelivery.STRAIGHT_MS + 1)
+    retry = event(action=Action.REDELIVER, deadline_ms=20_000 + parking.STRAIGHT_MS + 1)
 
     outcome = redelivery.resolve(retry, STORED, CONTEXT)
 
@@ -174,7 +174,7 @@ def test_a_copy_that_has_long_to_wait_is_parked() -> None:
     assert outcome.record is not None
     assert outcome.record.topic == names.DELAYED
     copy = meta_of(outcome.record)
-    assert (copy.queue, copy.ahead_ms) == ("orders", redelivery.AHEAD_MS)
+    assert (copy.queue, copy.ahead_ms) == ("orders", parking.AHEAD_MS)
 
 
 def test_the_ttl_of_a_copy_counts_from_the_first_record() -> None:

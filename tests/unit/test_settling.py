@@ -6,7 +6,7 @@ import pytest
 
 from marq.core.catalog.definitions import QueueDefinition
 from marq.core.fate import settling
-from marq.core.fate.redelivery import AHEAD_MS
+from marq.core.fate.parking import AHEAD_MS
 from marq.core.markers.marker import Action, ClaimId
 
 CLAIM = ClaimId(1, 2)
@@ -55,3 +55,18 @@ def test_a_kept_alive_lease_is_given_up_ahead_of_its_deadline(
     lease_ms: int, kept_alive: bool, ahead_ms: int
 ) -> None:
     assert settling.ahead_ms(lease_ms, kept_alive) == ahead_ms
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "attempt", "stays"), [(9_999, 1, True), (10_000, 1, False), (0, 3, False)]
+)
+def test_a_short_retry_stays_in_its_worker_while_attempts_are_left(
+    after_ms: int, attempt: int, stays: bool
+) -> None:
+    assert settling.stays(after_ms, attempt, QueueDefinition(max_attempts=3)) is stays
+
+
+def test_a_retry_that_stays_is_its_worker_s_for_a_lease_after_it_is_due() -> None:
+    held = settling.kept(CLAIM, 1, 2_000, "busy", QueueDefinition(lease_ms=30_000))
+
+    assert (held.action, held.after_ms, held.reason) == (Action.REDELIVER, 32_000, "busy")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from marq.core.fate import redelivery
+from marq.core.fate import parking, redelivery
 from marq.core.fate.redelivery import Context
 from marq.core.markers.wire import WireWriter
 from marq.core.messages import header
@@ -92,7 +92,7 @@ def due_at(meta: Meta, at_ms: int) -> int:
     What waits keeps all behind it waiting. marq parks what is due later than this, so a header that
     says otherwise is a stranger's, and would stop its partition for good.
     """
-    return min(meta.due_at(at_ms), at_ms + redelivery.STRAIGHT_MS)
+    return min(meta.due_at(at_ms), at_ms + parking.STRAIGHT_MS)
 
 
 def redriven(letter: Stored, config: GroupConfig, topic: str) -> Outgoing:

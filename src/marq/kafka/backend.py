@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from marq.backend import Inbox
 from marq.core.catalog.definitions import QueueDefinition
-from marq.core.fate.redelivery import AHEAD_MS
+from marq.core.fate import parking
+from marq.core.fate.parking import AHEAD_MS
 from marq.core.markers import codec
 from marq.core.markers.marker import Action, HeldParked, Hold, ParkedRef
 from marq.core.messages.sending import Message
@@ -29,7 +30,6 @@ from marq.kafka.receiving.inbox import KafkaInbox
 from marq.kafka.receiving.pump import Pump
 from marq.kafka.receiving.queue_end import QueueEnd, leave
 from marq.kafka.receiving.stages import PumpParts
-from marq.kafka.sending.outgoing import outgoing
 from marq.kafka.sending.sender import Sender
 from marq.message import Sent, Stats
 from marq.receipt import Receipt
@@ -120,7 +120,7 @@ class Kafka(Access):
     def _send(self, sender: Sender, queue: str, message: Message) -> Receipt[Sent]:
         if message.plain:
             return sender.send_plain(queue, message.value, message.key)
-        return sender.send(outgoing(queue, message, self.space.delayed, self.now_ms))
+        return sender.send(parking.sent(queue, message, self.space.delayed, self.now_ms))
 
     def send_bytes(self, queue: str, value: bytes) -> Receipt[Sent]:
         return (self._sender or self.sender).send_plain(queue, value, None)

@@ -12,12 +12,10 @@ from marq.backend import Inbox
 from marq.core import names
 from marq.core.catalog import definitions
 from marq.core.catalog.definitions import Catalog, QueueDefinition
-from marq.core.fate import redelivery
-from marq.core.fate.redelivery import AHEAD_MS, STRAIGHT_MS
+from marq.core.fate import parking, redelivery
+from marq.core.fold.parked import NEVER_MS
 from marq.core.markers import claimed
 from marq.core.markers.marker import Action, HeldParked, Hold, ParkedRef, Progress, Step
-from marq.core.messages import header
-from marq.core.messages.header import Meta
 from marq.core.messages.sending import Message
 from marq.core.messages.stored import Outgoing, Stored, is_void
 from marq.core.subject import Subject
@@ -88,22 +86,13 @@ class Memory:
 
     def send(self, queue: str, message: Message) -> Receipt[Sent]:
         with self.shared.caught_up():
-            topic = self.shared.topic(queue)
-            wait_ms = message.delay_ms or max(0, message.due_ms - self.shared.log.now_ms)
-            meta = Meta(
-                message_id=message.message_id,
-                delay_ms=message.delay_ms,
-                due_ms=message.due_ms,
-                ttl_ms=message.ttl_ms,
-            )
-            if wait_ms >= STRAIGHT_MS:
-                stored = self._park(queue, meta, message)
+            partitions = len(self.shared.topic(queue).partitions)
+            record = parking.sent(queue, message, names.DELAYED, lambda: self.shared.log.now_ms)
+            if record.topic == names.DELAYED:
+                stored = self.shared.tracker.park(replace(record, partition=0))
             else:
-                headers = header.join(meta, message.headers)
-                placed = self._place(message.key, len(topic.partitions))
-                stored = self.shared.log.append(
-                    Outgoing(queue, placed, message.key, message.value, headers)
-                )
+                placed = self._place(record.key, partitions)
+                stored = self.shared.log.append(replace(record, partition=placed))
         return Answered(_sent(stored))
 
     def send_at_once(self, queue: str, messages: Sequence[Message]) -> list[Receipt[Sent]]:
@@ -111,13 +100,6 @@ class Memory:
 
     def send_bytes(self, queue: str, value: bytes) -> Receipt[Sent]:
         return self.send(queue, Message(value))
-
-    def _park(self, queue: str, meta: Meta, message: Message) -> Stored:
-        parked = replace(meta, queue=queue, ahead_ms=AHEAD_MS)
-        headers = header.join(parked, message.headers)
-        return self.shared.tracker.park(
-            Outgoing(names.DELAYED, 0, message.key, message.value, headers)
-        )
 
     def _place(self, key: bytes | None, partitions: int) -> int:
         return (
@@ -207,7 +189,10 @@ class Memory:
             ]
             held = self._held(queue)
             waiting = [stored for stored in wanted if stored.address not in in_flight - held]
-            later = [s for s in waiting if s.address in held or s.meta().due_at(s.at_ms) > now_ms]
+            due_ms = {s.address: s.meta().due_at(s.at_ms) for s in waiting}
+            due_ms |= dict.fromkeys(held & due_ms.keys(), NEVER_MS)
+            due_ms |= self.shared.reader(queue).due()  # retries wait there
+            later = [s for s in waiting if due_ms[s.address] > now_ms]
             dead = self.shared.log.topic(Subject(queue).letters)
             sent_ms = [s.meta().sent_ms or s.at_ms for s in (*wanted, *parked)]
             return Stats(

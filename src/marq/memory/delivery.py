@@ -47,6 +47,10 @@ class MemoryDelivery(Delivery[T]):
         return found
 
     @property
+    def attempt(self) -> int:
+        return self._ticket.attempt
+
+    @property
     def settled(self) -> bool:
         return self._settled
 
@@ -65,7 +69,7 @@ class MemoryDelivery(Delivery[T]):
                 case Ack():
                     self._reader.end(self._ticket)
                 case Retry():
-                    self._hold(self._retried(verdict))
+                    self._retry(verdict)
                 case Reject(reason=reason):
                     self._hold(settling.rejected(self._ticket.claim, self._ticket.bit, reason))
                 case GiveBack():
@@ -88,14 +92,19 @@ class MemoryDelivery(Delivery[T]):
             self._hold(settling.extended(self._ticket.claim, self._ticket.bit, duration_ms))
         return Answered(None)
 
-    def _retried(self, retry: Retry) -> Held:
-        definition = self._shared.definition(self._reader.queue)
-        attempt, after_ms = self._ticket.attempt, retry.after_ms
+    def _retry(self, retry: Retry) -> None:
+        definition, ticket = self._shared.definition(self._reader.queue), self._ticket
+        after_ms = retry.after_ms
         if after_ms is None:
-            after_ms = settling.backoff(attempt, definition, self._shared.random.random())
-        return settling.retried(
-            self._ticket.claim, self._ticket.bit, attempt, after_ms, retry.reason, definition
-        )
+            after_ms = settling.backoff(ticket.attempt, definition, self._shared.random.random())
+        about = (ticket.claim, ticket.bit)
+        if not settling.stays(after_ms, ticket.attempt, definition):
+            self._hold(settling.retried(*about, ticket.attempt, after_ms, retry.reason, definition))
+            return
+        held = settling.kept(*about, after_ms, retry.reason, definition)
+        now_ms = self._shared.log.now_ms
+        self._hold(held)
+        self._reader.hand_out_again(ticket, now_ms + after_ms, now_ms + held.after_ms)
 
     def _hold(self, held: Held) -> None:
         self._shared.tracker.write(Hold((held,)))

@@ -8,14 +8,12 @@ from typing import NamedTuple
 
 from marq.core.catalog.definitions import QueueDefinition
 from marq.core.fate import redelivery, settling
-from marq.core.fate.expiry import expired
-from marq.core.fate.redelivery import EXPIRED
+from marq.core.fate.expiry import AtHand, at_hand
+from marq.core.fate.settling import PUMP_LEASE_MS
 from marq.core.markers.marker import (
-    Action,
     Begun,
     Claim,
     ClaimId,
-    Held,
     Hold,
     Progress,
     Source,
@@ -24,9 +22,6 @@ from marq.core.markers.marker import (
 from marq.core.messages.stored import Stored, is_void
 from marq.memory.log import MemoryTopic
 from marq.memory.tracker import MemoryTracker
-
-PUMP_LEASE_MS = 11_000
-"""Session timeout + 5 s: how long prefetched messages outlive their worker."""
 
 
 class MemoryTicket(NamedTuple):
@@ -38,14 +33,18 @@ class MemoryTicket(NamedTuple):
     claim: ClaimId
     bit: int
     """Its index in the claim, as a set of one."""
+    again: int = 0
+    """The attempt of a retry that waits here; 0: the record says which it is."""
+    begin_by_ms: int = 1 << 62
+    """When its lease must have begun, or it comes back by itself."""
 
     @property
     def attempt(self) -> int:
-        return self.stored.meta().attempt
+        return self.again or self.stored.meta().attempt
 
     @property
     def suspect(self) -> bool:
-        return self.stored.meta().suspect
+        return not self.again and self.stored.meta().suspect
 
 
 class Reader:
@@ -92,6 +91,10 @@ class Reader:
         """What is claimed and not handed out."""
         return self.room + self._alone
 
+    def due(self) -> dict[str, int]:
+        """By its place in the log, when each message that waits here is due."""
+        return {ticket.stored.address: ticket.due_ms for ticket in self.waiting}
+
     def forget(self) -> None:
         """Lose what is waiting, as a process that dies does."""
         self.room.clear()
@@ -137,15 +140,27 @@ class Reader:
 
     def _wanted(self, ticket: MemoryTicket, now_ms: int, queue: QueueDefinition) -> bool:
         """Whether it is still to be handed out; purged and expired ones end here."""
-        if is_void(ticket.stored, queue.purged):
-            self.end(ticket)
-            return False
-        if not expired(ticket.stored, now_ms, queue):
-            return True
-        held = Held(ticket.claim, ticket.bit, Action.BURY, reason=EXPIRED)
-        self._tracker.write(Hold((held,)))
-        self._tracker.run()
+        if ticket.begin_by_ms <= now_ms:
+            return False  # it waited too long: it comes back by itself
+        match at_hand(ticket.stored, now_ms, queue):
+            case AtHand.WANTED:
+                return True
+            case AtHand.ENDED:
+                self.end(ticket)
+            case AtHand.BURIED:
+                self._tracker.write(Hold((settling.outlived(ticket.claim, ticket.bit),)))
+                self._tracker.run()
         return False
+
+    def hand_out_again(self, ticket: MemoryTicket, due_ms: int, begin_by_ms: int) -> None:
+        """Hand it out again when it is due, as the next attempt, if its lease begins by then."""
+        again = ticket._replace(
+            due_ms=due_ms,
+            arrival=next(self._arrival),
+            again=ticket.attempt + 1,
+            begin_by_ms=begin_by_ms,
+        )
+        heappush(self.room, again)
 
     def end(self, ticket: MemoryTicket) -> None:
         """End a message and let its payload go."""

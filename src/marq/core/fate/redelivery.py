@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from marq.core import names
 from marq.core.catalog.definitions import QueueDefinition
 from marq.core.fate.backoff import backoff_ms
+from marq.core.fate.parking import AHEAD_MS, is_parked
 from marq.core.fold.overdue import Due, Event, Overdue
 from marq.core.markers.marker import Action, HeldParked
 from marq.core.markers.reason import cleaned
@@ -22,14 +23,7 @@ from marq.core.messages.header import Headers, Meta, Past
 from marq.core.messages.stored import Outgoing, Stored, is_void
 from marq.core.subject import Subject
 
-AHEAD_MS = 3_000
-"""How long before its time a delayed message or a retry is emitted: the client hands it out to the
-millisecond. Must cover two micro-batches with their acts."""
-STRAIGHT_MS = 10_000
-"""A message due within this goes straight to its queue and waits in a worker; a later one is
-parked."""
 LEASE_EXPIRED = "lease expired"
-EXPIRED = "expired: its ttl was over"
 NOBODY = ""
 """The reader of a letter that died before any reader had it."""
 _DLQ = "__dlq.errors."
@@ -124,7 +118,7 @@ def _wait_ms(event: Overdue, meta: Meta, context: Context) -> int:
 
 
 def _copied(stored: Stored, meta: Meta, context: Context) -> Outcome:
-    if meta.due_ms - context.clock_ms > STRAIGHT_MS:
+    if is_parked(meta.due_ms - context.clock_ms):
         parked = replace(meta, ahead_ms=AHEAD_MS)
         return Outcome(Fate.PARKED, _record(context.delayed, 0, stored, parked))
     straight = replace(meta, queue="", ahead_ms=0)

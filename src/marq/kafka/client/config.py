@@ -6,13 +6,12 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from marq.core.fate.settling import PUMP_LEASE_MS
 from marq.kafka.client import doors, telling
 
 Config = dict[str, Any]
 
-SESSION_TIMEOUT_MS = 6_000
-PUMP_LEASE_MS = SESSION_TIMEOUT_MS + 5_000
-"""How long prefetched messages outlive their worker: until the group has noticed, and some."""
+SESSION_TIMEOUT_MS = PUMP_LEASE_MS - 5_000
 
 _COMMON: Config = {
     "client.id": "marq",

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from marq import threads
+from marq.core.fate.settling import PUMP_LEASE_MS
 from marq.core.markers import codec
 from marq.core.markers.marker import Marker, Tick
 from marq.core.subject import Subject
 from marq.errors import NotConnected, QueueError
 from marq.kafka.client.answers import Answer, WaitingRoom
 from marq.kafka.client.clock import BrokerClock
-from marq.kafka.client.config import PUMP_LEASE_MS
 from marq.kafka.leasing.desk import Desk
 from marq.kafka.leasing.ledger import Beat, Ledger, reported
 from marq.kafka.leasing.live import LiveClaim

@@ -7,10 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from marq.core.fate import settling
-from marq.core.fate.expiry import expired
-from marq.core.fate.redelivery import AHEAD_MS, EXPIRED
-from marq.core.markers.marker import Action, Held
-from marq.core.messages.stored import is_void
+from marq.core.fate.expiry import AtHand, at_hand
 from marq.errors import QueueError
 from marq.kafka.client.answers import Answer
 from marq.kafka.client.record import stored
@@ -91,16 +88,14 @@ def is_wanted(home: Home, live: LiveClaim, index: int, message: Any, terms: Term
 
 
 def _is_wanted(home: Home, live: LiveClaim, index: int, message: Any, terms: Terms) -> bool:
-    definition, record = terms.definition, stored(message)
-    void = is_void(record, definition.purged)
-    if not void and not expired(record, terms.now_ms, definition):
-        return True
-    handout = Handout.aside(home, live)
-    if void or not definition.dead_letter:
-        handout.end(index)
-    else:
-        held = Held(live.claim.id, 1 << index, Action.BURY, reason=EXPIRED)
-        handout.hold(held, leaves=True)
+    match at_hand(stored(message), terms.now_ms, terms.definition):
+        case AtHand.WANTED:
+            return True
+        case AtHand.ENDED:
+            Handout.aside(home, live).end(index)
+        case AtHand.BURIED:
+            held = settling.outlived(live.claim.id, 1 << index)
+            Handout.aside(home, live).hold(held, leaves=True)
     return False
 
 
@@ -114,6 +109,5 @@ def _not_handed_out(home: Home, live: LiveClaim) -> None:
 def hold_until_due(home: Home, ticket: Ticket) -> None:
     """No room to wait in: the tracker brings it back when it is due."""
     after_ms = max(0, ticket.due_ms - home.now_ms())
-    claim = ticket.live.claim.id
-    held = Held(claim, 1 << ticket.number, Action.REDELIVER, after_ms, AHEAD_MS)
+    held = settling.deferred(ticket.live.claim.id, 1 << ticket.number, after_ms)
     Handout.aside(home, ticket.live).hold(held, leaves=True)

@@ -6,8 +6,6 @@ import time
 from typing import Any
 
 from marq.core.fate import redelivery, settling
-from marq.core.fate.redelivery import STRAIGHT_MS
-from marq.core.markers.marker import Action, Held
 from marq.core.messages.header import Past
 from marq.kafka.client.record import stored
 from marq.kafka.leasing.handout import Handout
@@ -24,19 +22,17 @@ def retry(handout: Handout, index: int, message: Any, verdict: Retry) -> Receipt
     if after_ms is None:
         after_ms = settling.backoff(attempt, definition, home.random())
     claim = handout.claim.claim.id
-    is_long = after_ms >= STRAIGHT_MS or home.is_full
-    if is_long or home.closed or attempt >= definition.max_attempts:
+    if not settling.stays(after_ms, attempt, definition) or home.is_full or home.closed:
         held = settling.retried(claim, 1 << index, attempt, after_ms, verdict.reason, definition)
         return handout.hold(held, leaves=True)
-    kept_ms = after_ms + definition.lease_ms
-    held = Held(claim, 1 << index, Action.REDELIVER, kept_ms, reason=verdict.reason)
+    held = settling.kept(claim, 1 << index, after_ms, verdict.reason, definition)
     receipt, now_ms = handout.hold(held, leaves=False), home.now_ms()
     past = Past(attempt, now_ms, f"{claim.worker:016x}", verdict.reason)
     retried = handout.claim.retried
     retried[index] = (*retried.get(index, ()), past)
     handout.take_back()
     home.hand_out_again(
-        handout.claim, index, message, attempt + 1, now_ms + after_ms, now_ms + kept_ms
+        handout.claim, index, message, attempt + 1, now_ms + after_ms, now_ms + held.after_ms
     )
     return receipt
 

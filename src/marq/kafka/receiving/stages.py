@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from marq.core.fate.settling import PUMP_LEASE_MS
 from marq.core.markers import claimed
 from marq.core.markers.claimed import ClaimedRuns
 from marq.core.markers.marker import Claim, ClaimId, Source
 from marq.kafka.client import codes
-from marq.kafka.client.config import PUMP_LEASE_MS
 from marq.kafka.cluster.queue_topic import QueueTopic
 from marq.kafka.leasing.live import LiveClaim
 from marq.kafka.marking.markers import Markers
