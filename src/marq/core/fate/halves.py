@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from marq.core.fate.parking import AHEAD_MS, STRAIGHT_MS
 from marq.core.fate.redelivery import (
-    AHEAD_MS,
-    STRAIGHT_MS,
     Context,
     Fate,
     Outcome,
