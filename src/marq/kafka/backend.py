@@ -146,12 +146,13 @@ class Kafka(Access):
         if self.failure is not None:
             raise self.failure
         self._refuse_if_closed()
+        if (found := self._pumps.get(queue)) is not None:
+            return found
+        # Asked before the lock is taken: others send and settle while a broker is slow to answer.
+        if self.admin.topic_id(queue) is None:
+            raise ConfigError(f"there is no queue {queue!r}: it was deleted, or never created")
         with self._lock:
             if queue not in self._pumps:
-                if self.admin.topic_id(queue) is None:
-                    raise ConfigError(
-                        f"there is no queue {queue!r}: it was deleted, or never created"
-                    )
                 self._pumps[queue] = self._start_pump(queue)
             return self._pumps[queue]
 

@@ -30,6 +30,7 @@ class Desk:
 
     The lock guards the counts of claims and handouts, what is held, and which of them are kept
     alive. What happens once a message, beginning and ending one, takes no lock: see `Handout.end`.
+    Nor does `dirty`: with the GIL, appending to a deque and taking from it are whole.
     """
 
     def __init__(self, partition: int, writer: Writer) -> None:

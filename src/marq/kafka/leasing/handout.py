@@ -113,6 +113,10 @@ class Handout:
         look at `dirty`, then at `receipt`; the flusher clears `dirty`, takes the receipt, then
         reads how much was appended. So what is appended is either in the record of the receipt
         returned, or an earlier one of the same handout.
+
+        It takes CPython's lock for granted (the GIL): an append is whole, and what one thread
+        writes first another one sees first. tests/unit/test_ack_interleavings.py goes through all
+        orders.
         """
         self.ended.append(index)
         if not self.dirty:
