@@ -113,8 +113,9 @@ class KafkaInbox:
         for delivery in self.at_hand(handing):
             return [delivery]
         at_once = limit if handing.at_once is None else min(limit, handing.at_once)
+        definition = self.definition()  # not with the lock: once a second it asks a broker
         with self.changed:
-            found, begun = self._take_now(at_once, handing)
+            found, begun = self._take_now(at_once, handing, definition)
         if found:
             return found + deliveries(begun, self._flush) if begun else found
         if begun:
@@ -127,11 +128,12 @@ class KafkaInbox:
         with self.wanting(limit):
             while True:
                 under_way = supply.turn(waits=True)
+                definition = self.definition()
                 with self.changed:
-                    found, begun = self._take_now(at_once, handing)
+                    found, begun = self._take_now(at_once, handing, definition)
                     if found or begun:
                         break
-                    if not self._goes_on_waiting(until, handing):
+                    if not self._goes_on_waiting(until, handing, definition):
                         return []
                     if not under_way:
                         supply.call()
@@ -158,12 +160,12 @@ class KafkaInbox:
         with self._arrived:
             self._arrived.wait_for(lambda: self.room.waiting or self.failure, timeout_s)
 
-    def _goes_on_waiting(self, until: float, handing: Handing) -> bool:
+    def _goes_on_waiting(self, until: float, handing: Handing, definition: QueueDefinition) -> bool:
         """Whether something may still come; False: it is time to give up."""
         if self.failure is not None:
             raise self.failure
         is_late = until <= time.monotonic()
-        if is_late or self.closed or self._must_make_way(handing):
+        if is_late or self.closed or self._must_make_way(handing, definition):
             self.missed = is_late
             return False
         self.starved = True
@@ -178,9 +180,9 @@ class KafkaInbox:
             left = min(left, max(0.001, (self.room.later[0].due_ms - self.now_ms()) / 1_000))
         self._arrived.wait(left)
 
-    def _must_make_way(self, handing: Handing) -> bool:
+    def _must_make_way(self, handing: Handing, definition: QueueDefinition) -> bool:
         """Whether a suspect waits for all who wait here to be gone."""
-        if handing.alone is not False or not self.room.suspects or self.definition().paused:
+        if handing.alone is not False or not self.room.suspects or definition.paused:
             return False
         self._arrived.notify_all()
         return True
@@ -202,9 +204,10 @@ class KafkaInbox:
     def suspects(self) -> int:
         return len(self.room.suspects)
 
-    def _take_now(self, limit: int, handing: Handing) -> tuple[list[Delivery[Any]], Handouts]:
+    def _take_now(
+        self, limit: int, handing: Handing, definition: QueueDefinition
+    ) -> tuple[list[Delivery[Any]], Handouts]:
         self._close_open()
-        definition = self.definition()
         if definition.paused:
             return [], []
         now_ms = self.now_ms()
