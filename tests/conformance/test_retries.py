@@ -83,6 +83,21 @@ def test_a_letter_tells_of_every_attempt_and_why_it_was_retried(world: World) ->
     assert history == [(1, "no 0"), (2, "no 1"), (3, "no 2")]
 
 
+def test_what_is_given_back_after_a_retry_keeps_its_attempt_and_its_history(world: World) -> None:
+    orders = world.queue(max_attempts=2)
+    orders.send(b"1")
+    world.take_one(orders).retry(reason="busy").result(world.patience_s)
+    again = world.take_one(orders)
+
+    again.give_back().result(world.patience_s)
+
+    last = world.take_one(orders)
+    assert last.attempt == 2
+    last.reject("no").result(world.patience_s)
+    history = [(past.attempt, past.reason) for past in world.letter(orders).history]
+    assert history == [(1, "busy"), (2, "no")]
+
+
 def test_a_short_retry_outlives_the_worker_it_waits_in(world: World) -> None:
     orders = world.queue(lease="10s")
     orders.send(b"1")

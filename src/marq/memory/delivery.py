@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from marq.core.fate import settling
 from marq.core.markers.marker import Action, Held, Hold, Part
+from marq.core.messages.header import Past
 from marq.core.messages.stored import Stored
 from marq.errors import LeaseLost
 from marq.memory.reader import MemoryTicket, Reader
@@ -104,7 +105,8 @@ class MemoryDelivery(Delivery[T]):
         held = settling.kept(*about, after_ms, retry.reason, definition)
         now_ms = self._shared.log.now_ms
         self._hold(held)
-        self._reader.hand_out_again(ticket, now_ms + after_ms, now_ms + held.after_ms)
+        past = Past(ticket.attempt, now_ms, f"{ticket.claim.worker:016x}", retry.reason)
+        self._reader.hand_out_again(ticket, now_ms + after_ms, now_ms + held.after_ms, past)
 
     def _hold(self, held: Held) -> None:
         self._shared.tracker.write(Hold((held,)))

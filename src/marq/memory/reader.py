@@ -19,6 +19,7 @@ from marq.core.markers.marker import (
     Source,
     Step,
 )
+from marq.core.messages.header import Past
 from marq.core.messages.stored import Stored, is_void
 from marq.memory.log import MemoryTopic
 from marq.memory.tracker import MemoryTracker
@@ -37,6 +38,8 @@ class MemoryTicket(NamedTuple):
     """The attempt of a retry that waits here; 0: the record says which it is."""
     begin_by_ms: int = 1 << 62
     """When its lease must have begun, or it comes back by itself."""
+    past: tuple[Past, ...] = ()
+    """The attempts that were retried here."""
 
     @property
     def attempt(self) -> int:
@@ -152,13 +155,16 @@ class Reader:
                 self._tracker.run()
         return False
 
-    def hand_out_again(self, ticket: MemoryTicket, due_ms: int, begin_by_ms: int) -> None:
+    def hand_out_again(
+        self, ticket: MemoryTicket, due_ms: int, begin_by_ms: int, past: Past
+    ) -> None:
         """Hand it out again when it is due, as the next attempt, if its lease begins by then."""
         again = ticket._replace(
             due_ms=due_ms,
             arrival=next(self._arrival),
             again=ticket.attempt + 1,
             begin_by_ms=begin_by_ms,
+            past=(*ticket.past, past),
         )
         heappush(self.room, again)
 
@@ -169,7 +175,9 @@ class Reader:
 
     def give_back(self, ticket: MemoryTicket) -> None:
         """Let someone else have it: the copy first, then the end, so that no crash loses it."""
-        self._tracker.append(redelivery.given_back(ticket.stored, self.queue))
+        self._tracker.append(
+            redelivery.given_back(ticket.stored, self.queue, ticket.attempt, past=ticket.past)
+        )
         self.end(ticket)
 
     def begin(self, tickets: list[MemoryTicket], lease_ms: int, kept_alive: bool) -> None:
