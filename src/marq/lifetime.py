@@ -1,5 +1,5 @@
 """What nobody closes: at the end of the process, or when the broker is no longer referred to, what
-was sent and settled is made durable all the same, and what is not is said."""
+was sent and settled is made durable all the same, and what is not is logged."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _abandon(backend: Lasting) -> None:
 
 
 def over(backend: object) -> None:
-    """It was closed in order, and whoever closed it was told what there was to tell."""
+    """It was closed in order, and whoever closed it got the errors there were."""
     _process.open.discard(backend)  # type: ignore[arg-type]
 
 

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A message the log has taken."""
+    """A message that is in the log."""
 
     message_id: str
     topic: str

@@ -274,8 +274,8 @@ class DeadLetters(Queue[Any]):
 
 
 def _all(receipts: list[Receipt[Sent]]) -> list[Sent]:
-    """What all were sent as. Each is asked, or those after one that was refused would be told of
-    once more by whoever flushes."""
+    """What all were sent as. Each receipt is asked: a flush would report once more what was refused
+    after the first error."""
     found: list[Sent] = []
     refused: QueueError | None = None
     for receipt in receipts:

@@ -38,7 +38,7 @@ class Partition:
         return found
 
     def drop(self, offset: int) -> bool:
-        """Let a record go; False if it had gone before."""
+        """Delete a record; False if it was deleted before."""
         return self._records.pop(offset, None) is not None
 
     def __iter__(self) -> Iterator[Stored]:

@@ -23,7 +23,7 @@ class Rest(NamedTuple):
 
     seconds: float = 0.0
     lapse_ms: int = 0
-    """What it is for: that is over then, and the log must be told; 0: nothing."""
+    """The time of the lapse that the rest ends for: every hold log gets a tick then; 0: none."""
 
 
 def rest(reports: Iterable[Report], now_ms: int | None, batch_s: float = 0.0) -> Rest:

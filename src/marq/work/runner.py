@@ -55,7 +55,7 @@ class Runner:
         self._taking: set[int] = set()
         """Hands that wait for messages, or have some and no job for them yet."""
         self._rounds: dict[int, int] = {}
-        """By hand, how often it has taken."""
+        """By hand, how often it has asked for messages."""
         self._quiet_since: dict[int, int] | None = None
         self._numbers = count()
         self._stopping = threading.Event()
@@ -106,10 +106,10 @@ class Runner:
     def _wait_until(self, true: Callable[[], bool], until: float) -> None:
         with self._changed:
             while not true() and time.monotonic() < until:
-                self._changed.wait(_LOOK_S)  # not told of every change: that would need a lock
+                self._changed.wait(_LOOK_S)  # not every change notifies: that would take a lock
 
     def _fail(self, error: BaseException) -> None:
-        """One of its threads has died: take no more; whoever waits for the worker is told."""
+        """A thread of it has died: take no more. Whoever waits for the worker gets the error."""
         self.failure = error
         self._stopping.set()
 

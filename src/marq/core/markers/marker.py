@@ -13,7 +13,7 @@ from msgspec import Struct
 
 
 class ClaimId(NamedTuple):
-    """Who claimed (a worker's random 64 bits) and the how manieth of its claims it is."""
+    """Which worker claimed (64 random bits), and the number of the claim among its own."""
 
     worker: int
     sequence: int

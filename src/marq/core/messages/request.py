@@ -30,7 +30,7 @@ class Request(Struct, frozen=True, gc=False):
     partition: int
     """Of the log of parked messages."""
     number: int
-    """The how manieth request about it this is."""
+    """The number of this request among those about the same half message, from 1."""
 
 
 def request(stored: Stored, ref: ParkedRef, number: int, topic: str) -> Outgoing:

@@ -26,7 +26,7 @@ class _Awaiting:
     def __init__(self) -> None:
         self.futures: dict[asyncio.Future[None], Waited] = {}
         self.told = False
-        """Whether the loop is going to look anyway."""
+        """Whether the loop is going to look at its receipts anyway."""
 
 
 class WaitingRoom:
@@ -56,7 +56,7 @@ class WaitingRoom:
                     self._tell(loop, awaiting)
 
     def break_off(self, error: QueueError) -> None:
-        """No more reports will come: whoever waits, now or later, is told why."""
+        """No more reports will come: whoever waits, now or later, gets this error."""
         self.broken = self.broken or error
         self.answered()
 

@@ -21,7 +21,7 @@ from marq.errors import ConfigError
 log = logging.getLogger("marq.kafka")
 
 FRESH_S = 10.0
-"""A client that is refused tries again within a second: what was said longer ago may be over."""
+"""A client that is refused tries again within a second: an older reason may no longer hold."""
 _LOG_EVERY_S = 60.0
 
 CLOSES = (
@@ -80,7 +80,7 @@ _SIGNS = (
 
 
 def reason(code: int, text: str) -> str | None:
-    """Why a client is not let in, and which setting to change; None: that is not what is said."""
+    """Why a client is not let in, and which setting to change; None: it says something else."""
     for sign in _SIGNS:
         found = sign.said.search(text) if sign.code == code else None
         if found is not None:
@@ -118,7 +118,7 @@ class Door:
         return True
 
     def shut(self) -> str | None:
-        """Why clients were not let in just now; None: nothing was said to that."""
+        """Why clients were not let in just now; None: no broker has said."""
         with self._lock:
             if self._said is None or self._clock() - self._said[1] >= FRESH_S:
                 return None

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def unreachable(servers: str) -> NotConnected | ConfigError:
-    """No broker answers; where one has said why it does not let us in, that."""
+    """The error where no broker answers: why we are not let in, if a broker has said so."""
     if (why := doors.of(servers).shut()) is not None:
         return doors.not_let_in(servers, why)
     return NotConnected(f"no broker answers at {servers}: check the address and that Kafka runs")

@@ -68,7 +68,7 @@ class RenewedProducer:
         """Hear what became of records."""
         try:
             self._producer.poll(wait_s)
-        except KafkaException as error:  # of a producer at its end it is told here, too
+        except KafkaException as error:  # a producer that has failed for good says so here, too
             if not self._renew_if_fatal(error.args[0]):
                 raise
 

@@ -50,7 +50,7 @@ class Admin:
         began = time.monotonic()
         while not (found := self._answering()):
             took_s = time.monotonic() - began
-            self._client.poll(0)  # hears what was said at the door
+            self._client.poll(0)  # serves the error callback
             door = doors.of(self.servers)
             if why := door.shut():
                 raise doors.not_let_in(self.servers, why)
@@ -94,7 +94,7 @@ class Admin:
         return list(self._ask(lambda: self._client.list_topics(timeout=self._timeout_s)).topics)
 
     def delete(self, *topics: str) -> None:
-        """Delete topics; those that are gone stay so."""
+        """Delete topics; one that does not exist is no error."""
         futures = self._client.delete_topics(list(topics), request_timeout=self._timeout_s)
         for topic, future in futures.items():
             self._settle(future, f"DELETE on topic {topic!r}", codes.is_gone)

@@ -120,7 +120,7 @@ class GroupOffsets:
 
 
 def _reason(consumer: Consumer, error: KafkaException) -> KafkaException:
-    """Why nobody answered: a right that is missing is told as a message, and the question is left
-    to time out."""
+    """Why nobody answered: a right that is missing comes as a message of the consumer, and the
+    question is left to time out."""
     said = (message.error() for message in consumer.consume(100, 0))
     return next((KafkaException(each) for each in said if each and codes.is_denied(each)), error)

@@ -61,7 +61,7 @@ class Offsets:
                 raise refusal(KafkaException(error), self._servers, f"DESCRIBE on topic {topic!r}")
 
     def known(self, asked: dict[TopicPartition, Any]) -> dict[Place, int]:
-        """Those that can be had; what is gone, or has no leader now, is left out."""
+        """The offsets; partitions that were deleted or have no leader now are left out."""
         if not asked:
             return {}
         found, errors = self._ask(asked)

@@ -1,4 +1,4 @@
-"""What goes wrong in something done again and again: told when it begins, and then now and then."""
+"""Errors of something done again and again: logged when they begin, and then once in a while."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from marq.errors import QueueError
 log = logging.getLogger("marq.tracker")
 
 AGAIN_S = 60.0
-"""How long the same trouble is not told again."""
+"""How long the same trouble is not logged again."""
 
 
 class Troubles:

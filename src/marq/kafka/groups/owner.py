@@ -148,7 +148,7 @@ class Owner:
             raise
 
     def release(self, partitions: frozenset[int]) -> None:
-        """Let partitions go: no acks any more, and those taken are committed."""
+        """Let partitions go: they accept no more acks, and those made so far are committed."""
         with self._lock:
             for number in partitions & self.tenures.keys():
                 self.tenures[number].close()
@@ -184,7 +184,7 @@ class Owner:
         try:
             self.flush()
         except (ProducerLost, Fenced):
-            pass  # told already
+            pass  # reported already
         except Denied:
             raise  # trying again changes nothing: the instance ends, and says so
         except QueueError as error:

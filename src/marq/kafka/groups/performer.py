@@ -210,8 +210,8 @@ class Performer:
         try:
             owner.release(partitions)
         except (ProducerLost, QueueError):
-            # Fenced, which was told already; or a dead letter cannot be written, and the partition
-            # is not let go before it is.
+            # Fenced, which the owner has reported already; or a dead letter cannot be written, and
+            # the partition is not let go before it is.
             return
         for number in partitions:
             del self._draining[number]

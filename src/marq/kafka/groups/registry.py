@@ -68,8 +68,8 @@ class Registry:
             self._log.append(catalog.record_group(*names.place))
 
     def clear(self, names: GroupNames) -> None:
-        """Remove all that is there of a group. First it is said that it is nobody's: whoever finds
-        what is left of it after a crash goes on."""
+        """Remove all that is there of a group. First a record says that it is nobody's: whoever
+        finds what is left of it after a crash goes on."""
         while (catalog := self.catalog()).has_group(*names.place):
             self._log.append(catalog.give_up_group(*names.place))
         self._admin.delete(names.control, names.leases, names.base)

@@ -39,7 +39,7 @@ _WAIT_S = 0.05
 _RETRY_S = 1.0
 _LOOK_S = 2.0
 _OFTEN, _TOLD = 5, 10
-"""So many times in a row it has started over, and something is wrong; how often that is told."""
+"""After so many restarts in a row a warning is logged, and again after so many more."""
 
 
 class Router:

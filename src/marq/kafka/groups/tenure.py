@@ -199,7 +199,9 @@ class Tenure:
         self.inbox.extendleft(each._message for each in reversed(again))
         self.attempts[at] = delivery.attempt + 1
         self.not_before_s = time.monotonic() + delay_s
-        self._put_backs += 1  # last: whoever has taken one of them meanwhile must see it
+        self._put_backs += (
+            1  # last: a thread that took one of them from the inbox meanwhile must see it
+        )
         self._changed.notify_all()
 
     def expire(self, delivery: KafkaGroupDelivery) -> bool:

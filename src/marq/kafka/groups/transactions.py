@@ -49,7 +49,7 @@ class AckTransactions:
                 topics.add(f"topic {output.topic!r}")
                 self._produce(output, at_ms)
             _call(lambda: self._offsets(offsets))
-            # Unknown is retried while it is retriable, never taken for rolled back.
+            # An unknown outcome is asked for again, and never counts as a rollback.
             _call(lambda: self._producer.commit_transaction(_CALL_S))
         except _Abort as error:
             self._abort()
@@ -111,7 +111,7 @@ def _call(call: Callable[[], Any]) -> None:
 
 
 def _refuse_if_denied(error: KafkaError) -> None:
-    """A right that is missing does not come by itself: whoever waits is told."""
+    """A right that is missing does not come by itself: whoever waits gets the error."""
     if codes.is_denied(error):
         raise ConfigError(
             f"the cluster refuses the rights to write transactions: {error.str()}. An ordered "
