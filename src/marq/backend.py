@@ -12,8 +12,13 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from marq.core.catalog.definitions import Catalog, QueueDefinition
+from marq.core.fold.parked import Answers
+from marq.core.markers.marker import HalfAnswer, ParkedRef
+from marq.core.messages.header import Headers
+from marq.core.messages.request import Request
 from marq.core.messages.sending import Message
 from marq.core.messages.stored import Stored
+from marq.core.messages.terms import HalfTerms
 from marq.core.names import Space
 from marq.groups.config import GroupConfig
 from marq.groups.names import GroupNames
@@ -56,6 +61,96 @@ class Inbox(Protocol):
 
     def close(self) -> None:
         """Give back what was not handed out."""
+        ...
+
+
+class HalfSending(Struct, frozen=True, gc=False):
+    """What a half message is sent with."""
+
+    queue: str
+    half: HalfTerms
+    timeout_ms: int
+    """How long its owner keeps others from being asked."""
+
+
+class OpenHalf(Protocol):
+    """A half message in its owner's hands."""
+
+    @property
+    def id(self) -> str:
+        """Where it lies: known once it is durable."""
+        ...
+
+    def commit(self) -> Receipt[None]:
+        """Have it delivered."""
+        ...
+
+    def rollback(self) -> Receipt[None]:
+        """Have it gone."""
+        ...
+
+    def let_go(self) -> None:
+        """Keep nobody from being asked about it any more."""
+        ...
+
+
+class Asked(Struct, frozen=True, gc=False):
+    """A request about a half message, as a member gets it."""
+
+    request: Request
+    headers: Headers
+    value: bytes
+
+
+class Requests(Protocol):
+    """Where a member of a producer group is asked."""
+
+    def take(self, wait_s: float) -> list[Asked]:
+        """What is asked; waits at most so long for the first."""
+        ...
+
+    def close(self) -> None:
+        """Leave it to others."""
+        ...
+
+
+class SeenHalf(Struct, frozen=True, gc=False):
+    """An open half message, as a look at the log finds it."""
+
+    stored: Stored
+    ref: ParkedRef
+    asked: int
+    answers: Answers
+    is_decided: bool
+    """Committed or given up: the tracker is about to see to it."""
+
+
+class Halves(Protocol):
+    """What carries half messages."""
+
+    def open_group(self, queue: str, group: str) -> int:
+        """See to it that the queue has this producer group; the version that made the queue."""
+        ...
+
+    def delete_group(self, queue: str, group: str) -> None:
+        """Let there be no such producer group; refused while half messages of it are open."""
+        ...
+
+    def send(self, message: Message, terms: HalfSending, waits: bool) -> Receipt[OpenHalf]:
+        """Send a half message; answered when it is durable. `waits`: whoever sends it waits for
+        that, and does nothing else meanwhile."""
+        ...
+
+    def answer(self, partition: int, answer: HalfAnswer) -> Receipt[None]:
+        """Append what a member or an operator says."""
+        ...
+
+    def requests(self, group: str) -> Requests:
+        """A member's end of the producer group in this process."""
+        ...
+
+    def seen(self) -> list[SeenHalf]:
+        """All that are open, oldest first."""
         ...
 
 
@@ -134,6 +229,11 @@ class Groups(Protocol):
 
 class Backend(Protocol):
     """What carries queues."""
+
+    @property
+    def halves(self) -> Halves:
+        """Half messages there."""
+        ...
 
     @property
     def space(self) -> Space:

@@ -44,6 +44,10 @@ class AlreadySettled(DeliveryError):
     """The delivery was acked, retried or rejected before; a delivery is settled once."""
 
 
+class Rollback(QueueError):
+    """Raised in the block of a half message to roll it back; the block swallows it."""
+
+
 class Fenced(DeliveryError):
     """Another instance owns the partition of an ordered group now: roll back what you did."""
 

@@ -42,6 +42,8 @@ class Stats:
     dead: int
     oldest_age: float
     """Seconds since the oldest message that is neither acked nor dead was sent; 0: none is."""
+    halves: int = 0
+    """Half messages that are not decided: they are messages only once they are committed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,20 @@ from msgspec.structs import replace
 
 from marq import dead_letters
 from marq.backend import Backend, Handing, Inbox
+from marq.checking import CheckFunction
+from marq.core import names
 from marq.core.catalog import options as queue_options
 from marq.core.catalog.definitions import Catalog, QueueDefinition
 from marq.core.catalog.options import QueueChanges
 from marq.core.duration import Duration, milliseconds
 from marq.core.messages import sending
+from marq.core.messages.group_options import ProducerGroupOptions
 from marq.core.messages.sending import SendOptions
 from marq.core.messages.stored import Stored
 from marq.core.subject import Subject
 from marq.dead_letters import OnProgress, Stop, Where
 from marq.errors import ConfigError, QueueError
+from marq.half import ProducerGroup
 from marq.message import DeadLetter, Delivery, Sent, Stats
 from marq.receipt import Receipt
 from marq.work.handler import Handler
@@ -60,6 +64,7 @@ class Queue(Generic[T]):
         self._max_delay_ms = max_delay_ms
         self._inbox: Inbox | None = None
         self._dead_letters: DeadLetters | None = None
+        self._producer_groups: list[ProducerGroup] = []
 
     def __repr__(self) -> str:
         return f"<Queue {self.name}>"
@@ -137,10 +142,33 @@ class Queue(Generic[T]):
         return self._inbox
 
     def close(self) -> None:
-        """Give back what was fetched and not handed out."""
+        """Give back what was fetched and not handed out, and answer no more checks."""
+        while self._producer_groups:
+            self._producer_groups.pop().close()
         if self._inbox is not None:
             self._inbox.close()
             self._inbox = None
+
+    # Half messages.
+
+    def producer_group(
+        self, name: str, *, check: CheckFunction, **options: Unpack[ProducerGroupOptions]
+    ) -> ProducerGroup:
+        """The producer group of this name, made if there is none: for half messages.
+
+        `check` is asked whether the local transaction of one has happened. As long as the group is
+        open, this process answers for all of it.
+        """
+        group = ProducerGroup(self._backend, self.name, name, check, self._max_delay_ms, **options)
+        self._producer_groups.append(group)
+        return group
+
+    def delete_producer_group(self, name: str) -> None:
+        """Delete a producer group; refused while half messages of it are open."""
+        self._backend.halves.delete_group(self.name, names.producer_group(name))
+        for group in [each for each in self._producer_groups if each.name == name]:
+            group.close()
+            self._producer_groups.remove(group)
 
     # Handling.
 

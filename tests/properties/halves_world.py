@@ -92,6 +92,10 @@ class World:
     committed_at: dict[int, int] = field(default_factory=dict)
     """By half: where the first answer stands that says commit."""
     given_up_at: dict[int, int] = field(default_factory=dict)
+    decided_at: dict[int, int] = field(default_factory=dict)
+    """By half: the first record that decides it."""
+    asked: dict[int, int] = field(default_factory=dict)
+    """By half: the number of the last request."""
     unknown: dict[int, set[int]] = field(default_factory=dict)
     requests: list[tuple[int, int, ParkedRef]] = field(default_factory=list)
     lives_until: dict[int, int] = field(default_factory=dict)
@@ -118,20 +122,27 @@ class World:
 
     def _note(self, record: Record) -> None:
         match record.body:
-            case HalfAnswer(halves=refs, verdict=verdict, number=asked):
-                for number in self._known(refs):
-                    if verdict is Check.COMMIT:
-                        self.committed_at.setdefault(number, record.offset)
-                    if verdict is Check.UNKNOWN:
-                        self.unknown.setdefault(number, set()).add(asked)
+            case HalfAnswer() as answer:
+                for number in self._known(answer.halves):
+                    self._note_answer(number, answer, record)
             case Hold(parked=held, by_tracker=by_tracker):
                 for item in held:
                     for number in self._known((item.ref,)):
                         self._note_hold(number, item, by_tracker, record)
 
+    def _note_answer(self, number: int, answer: HalfAnswer, record: Record) -> None:
+        if answer.verdict is Check.UNKNOWN:
+            if answer.number <= self.asked.get(number, 0):
+                self.unknown.setdefault(number, set()).add(answer.number)
+            return
+        self.decided_at.setdefault(number, record.offset)
+        if answer.verdict is Check.COMMIT:
+            self.committed_at.setdefault(number, record.offset)
+
     def _note_hold(self, number: int, item: HeldParked, by_tracker: bool, record: Record) -> None:
-        if item.action is Action.BURY and number not in self.committed_at:
+        if item.action is Action.BURY and by_tracker and number not in self.committed_at:
             self.given_up_at.setdefault(number, record.offset)
+            self.decided_at.setdefault(number, record.offset)
         is_in_time = record.at_ms < self.lives_until[number]
         if item.action is Action.EXTEND and not by_tracker and is_in_time:
             self.lives_until[number] = record.at_ms + AFTER_MS
@@ -179,8 +190,9 @@ class World:
                 assert finals.count("act") <= 1 and finals.count("owner") <= 1, "thrice"
                 assert half.died or half.stood_still, f"two finals of {half.number}: {finals}"
 
-    def check_asked(self, event: Due) -> None:
+    def check_asked(self, event: Due, looked_at: int) -> None:
         number = self.offsets[event.ref.offset]
+        assert self.decided_at.get(number, looked_at) >= looked_at, "asked though it was decided"
         assert self.now >= self.lives_until[number], "asked though its owner said that it lives"
 
     def check_over(self) -> None:
@@ -191,6 +203,8 @@ class World:
             finals, letter = self.finals.get(number, []), self.letters.get(number)
             if happened:
                 assert finals or letter, f"half {number} was committed and is lost"
+            if number in self.given_up_at:
+                assert "act" not in finals, "released after it was given up"
             if letter is not None and number in self.committed_at:
                 given_up = self.given_up_at[number]
                 assert self.committed_at[number] > given_up, "an answer in time did not count"
@@ -337,6 +351,20 @@ class Members:
             half.died = True  # an operator who says commit beside its owner makes two of it
             self._world.send(HalfAnswer((ref,), self.verdict(number)))
 
+    def forge(self) -> None:
+        """A stranger writes what only the tracker may, or answers what nobody asked."""
+        refs = [entry.ref for entry in self._world.truth.parked]
+        if refs:
+            ref = self._chance.pick(refs)
+            action = self._chance.pick((Action.BURY, Action.CHECK, Action.RELEASE, Action.CANCEL))
+            number = self._chance.pick((50, 7, 1 << 20, 1 << 40))
+            forged: list[Marker] = [
+                Hold(parked=(HeldParked(ref, action, 100),)),
+                HalfAnswer((ref,), Check.UNKNOWN, number),
+                HalfAnswer((ParkedRef(ref.due_ms, ref.offset + 5_000),), Check.COMMIT),
+            ]
+            self._world.append(self._chance.pick(forged))
+
     def verdict(self, number: int, knows: bool = False) -> Check:
         """By the recipe: whoever says no makes it so."""
         database = self._world.database
@@ -361,7 +389,7 @@ class Tracker:
         self._rebuilt_at = 0
         self._folded, self._trim_to = self._checkpoint, 0
         self._acting: list[list[Due]] = []
-        self._epoch = -1
+        self._epoch, self._looked_at = -1, 0
         self.fragile = True
 
     def lose_checkpoint(self) -> None:
@@ -393,7 +421,7 @@ class Tracker:
             return
         events = [event for event in emit(state) if isinstance(event, Due)]
         world.epoch += 1  # opening fences whoever did before
-        self._epoch = world.epoch
+        self._epoch, self._looked_at = world.epoch, len(world.log)
         tail = (record.body for record in world.log[state.next_offset :])
         standing = [event for event in act.standing(events, tail) if isinstance(event, Due)]
         self._acting = [[event] for event in standing]
@@ -433,8 +461,10 @@ class Tracker:
             assert asked >= MAX_CHECKS or is_old, "given up though few were asked"
             world.letters[number] = str(record)
         if fate is Fate.ASKED and record is not None:
-            world.check_asked(event)
+            world.check_asked(event, self._looked_at)
             found, _ = requested(record.key, record.headers)
+            assert found.number > world.asked.get(number, 0), "asked twice for one"
+            world.asked[number] = found.number
             world.requests.append((number, found.number, found.ref))
 
     def _stored(self, event: Due) -> Stored:
@@ -469,6 +499,7 @@ class History:
             (12, self.members.take),
             (16, self.members.answer),
             (1, self.members.operate),
+            (3, self.members.forge),
             (24, self.time_passes),
             (2, self.nothing_for_a_while),
         ]

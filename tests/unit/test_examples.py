@@ -29,6 +29,14 @@ PRINTED = {
         "2h later: last call",
         "left: 0",
     ],
+    "half_messages.py": [
+        "order 3: the connection was lost",
+        "delivered: {'order': 1}",
+        "delivered: {'order': 3}",
+        "in the database: (None, 'rolled back')",
+        "in the database: (1, 'ordered')",
+        "in the database: (3, 'ordered')",
+    ],
 }
 
 
@@ -55,6 +63,12 @@ def test_a_user_s_test_passes(marq_broker: marq.Broker, name: str) -> None:
 
 def test_every_example_is_tried() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == PRINTED.keys() | {"users_test.py"}
+
+
+def test_the_page_about_half_messages_shows_its_example_as_it_is() -> None:
+    example = (EXAMPLES / "half_messages.py").read_text()
+
+    assert f"```python\n{example}```" in (ROOT / "docs/half-messages.md").read_text()
 
 
 def test_the_readme_shows_the_hello_world_as_it_is() -> None:

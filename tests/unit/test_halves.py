@@ -15,6 +15,7 @@ from marq.core.messages import header
 from marq.core.messages.header import NAME, Meta
 from marq.core.messages.owned import Owned
 from marq.core.messages.request import requested
+from marq.core.messages.sending import Message
 from marq.core.messages.stored import Stored, is_void
 from marq.core.messages.terms import HalfTerms
 from marq.errors import MalformedMarker, UnknownMarkerVersion
@@ -89,6 +90,20 @@ def test_owner_and_act_make_the_same_final() -> None:
 
     assert by_act is not None and header.split(by_act.headers)[0] == by_owner
     assert not is_parked
+
+
+@pytest.mark.parametrize(
+    "message", [Message(b"1"), Message(b"1", headers=(("a", b"b"),)), Message(b"1", delay_ms=5)]
+)
+def test_what_is_written_fast_is_what_the_codec_makes(message: Message) -> None:
+    meta = halves.half_meta("orders", HALF, message)
+    said, _ = halves.final("marq.delayed:0:7", meta, NOW)
+
+    assert halves.half_headers("orders", HALF, message) == header.join(meta, message.headers)
+    assert halves.final_headers("marq.delayed:0:7", "orders", HALF, message, NOW) == (
+        False,
+        header.join(said, message.headers),
+    )
 
 
 def test_a_committed_half_with_a_long_delay_is_parked_as_a_delayed_message() -> None:

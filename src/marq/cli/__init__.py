@@ -9,10 +9,12 @@ import typer
 
 from marq.cli import (
     bench,
+    checks,
     config,
     dead_letters,
     demo,
     groups,
+    halves,
     logs,
     messages,
     queues,
@@ -37,10 +39,12 @@ app.command()(messages.send)
 app.command()(messages.receive)
 app.command()(messages.peek)
 app.command()(worker.worker)
+app.command()(checks.checks)
 app.command()(tracker.tracker)
 app.add_typer(queues.app, name="queue")
 app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(groups.app, name="group")
+app.add_typer(halves.app, name="half")
 app.add_typer(config.app, name="config")
 
 

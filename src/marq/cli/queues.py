@@ -34,6 +34,7 @@ _COUNTS = {
     "delayed": "wait for their time or their retry",
     "dead": "dead letters",
     "oldest_age": "seconds since the oldest open one was sent",
+    "halves": "half messages that are not decided",
 }
 
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 import marq
+from marq.backend import SeenHalf
 from marq.cli import plain
 from marq.core import duration
 from marq.core.catalog.definitions import QueueDefinition
@@ -111,6 +112,28 @@ def dead_letter(found: marq.DeadLetter) -> Value:
             }
             for past in found.history
         ],
+    }
+
+
+def half(found: SeenHalf, now_ms: int) -> Value:
+    """What a half message is, and what was answered so far."""
+    about, meta = found.stored, found.stored.meta()
+    terms = meta.half
+    return {
+        "id": about.address,
+        "message_id": about.message_id(),
+        "queue": meta.queue,
+        "group": terms.group if terms else "",
+        "owner": terms.owner if terms else "",
+        "age": duration.text(max(0, now_ms - about.at_ms) // 1_000 * 1_000),
+        "sent_at": moment(about.at_ms).isoformat(timespec="milliseconds"),
+        "decided": found.is_decided,
+        "asked": found.asked,
+        "unknown": found.answers.unknown,
+        "reasons": [said.reason for said in found.answers.said],
+        "key": text_or_base64(about.key),
+        "headers": _headers(dict(about.user_headers())),
+        "payload": text_or_base64(about.value or b""),
     }
 
 

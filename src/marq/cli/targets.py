@@ -41,12 +41,31 @@ def file_of(target: str) -> str | None:
     return sys.modules[target.partition(":")[0]].__file__
 
 
-def _find(target: str) -> marq.Queue[Any]:
+def producer_group(target: str) -> marq.ProducerGroup:
+    """The producer group that this target names, open as its module opened it."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    _, found = _named(target)
+    if isinstance(found, marq.ProducerGroup):
+        return found
+    raise ConfigError(
+        f"{target} names no producer group: make one there with queue.producer_group(...)"
+    )
+
+
+def _named(target: str) -> tuple[ModuleType, Any]:
+    """The module of this target, and what it names there."""
     name, _, path = target.partition(":")
     module = _import(name)
     found: Any = module if path else None
     for part in path.split("."):
         found = getattr(found, part, None)
+    return module, found
+
+
+def _find(target: str) -> marq.Queue[Any]:
+    path = target.partition(":")[2]
+    module, found = _named(target)
     if isinstance(found, marq.Queue):
         return found
     what = f"is {type(found).__name__}, not a queue" if found is not None else "is not there"

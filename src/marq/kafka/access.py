@@ -149,6 +149,10 @@ class Access:
     def now_ms(self) -> int:
         return (self._markers or self.markers).clock.now_ms()
 
+    def require(self, feature: str) -> None:
+        """Refuse to go on where a tracker runs that does not know this."""
+        self._connected().stats.require(feature)
+
     # The catalog.
 
     def catalog(self) -> Catalog:

@@ -25,6 +25,8 @@ from marq.kafka.cluster import other_spaces, topics
 from marq.kafka.cluster.queue_topic import QueueTopic
 from marq.kafka.cluster.stats_log import LATE_MS, Sign
 from marq.kafka.groups.service import Service
+from marq.kafka.half import registry
+from marq.kafka.half.owner import KafkaHalves
 from marq.kafka.inspecting import counts, dead_letters
 from marq.kafka.receiving.inbox import KafkaInbox
 from marq.kafka.receiving.pump import Pump
@@ -35,7 +37,8 @@ from marq.message import Sent, Stats
 from marq.receipt import Receipt
 from marq.settings import Settings
 
-_LINGER_MS, _MARKER_LINGER_MS = 5, 1
+_FINALS_S = 10.0
+"""How long closing waits for the finals of half messages."""
 
 
 class Kafka(Access):
@@ -48,9 +51,12 @@ class Kafka(Access):
 
     def _begin(self) -> None:
         super()._begin()
+        self._halves: KafkaHalves | None = None
         self._pumps: dict[str, tuple[Pump, KafkaInbox]] = {}
 
     def forked(self) -> None:
+        if self._halves is not None:
+            self._halves.forked()
         for end in list(self.ends):
             end.forked()
         super().forked()
@@ -60,6 +66,16 @@ class Kafka(Access):
         super()._fail(error)
         for _, inbox in list(self._pumps.values()):
             inbox.fail(error)
+
+    # Half messages.
+
+    @property
+    def halves(self) -> KafkaHalves:
+        with self._lock:
+            if self._halves is None:
+                self._refuse_if_closed()
+                self._halves = KafkaHalves(self)
+            return self._halves
 
     # Queues.
 
@@ -86,6 +102,7 @@ class Kafka(Access):
             # Leaving takes a while. By now the name may be a queue's that was made since.
             if topic_id and topics.remove(self.admin, name, topic_id):
                 self.admin.forget_group(self.space.consumer_group(name))
+            registry.forget_of(self, name)
         return won
 
     def purge(self, name: str) -> None:
@@ -133,6 +150,12 @@ class Kafka(Access):
         hold = codec.encode(Hold(parked=(HeldParked(ref, Action.CANCEL),)))
         at_ms = self.senders.prompt.append(sent.topic, sent.partition, hold, self.connect_timeout_s)
         return (self.now_ms() if at_ms is None else at_ms) < ref.due_ms - AHEAD_MS
+
+    def flush(self, timeout_s: float | None) -> None:
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        super().flush(timeout_s)
+        if self._halves is not None:
+            self._halves.flush(None if until is None else max(0.0, until - time.monotonic()))
 
     # Receiving.
 
@@ -219,11 +242,22 @@ class Kafka(Access):
     def finish(self, timeout_s: float) -> str:
         until = time.monotonic() + timeout_s
         left = super().finish(timeout_s)
+        if self._halves is not None:
+            with contextlib.suppress(Exception):  # whoever is asked decides then
+                self._halves.flush(max(0.0, until - time.monotonic()))
+            self._halves.leave()
         leave([pump for pump, _ in self._pumps.values()], until)
         return left
+
+    def in_hands(self) -> bool:
+        return super().in_hands() or (self._halves is not None and self._halves.in_hands())
 
     def close(self) -> None:
         with contextlib.ExitStack() as last:  # each of them, even if one before it fails
             last.callback(super().close)
+            if self._halves is not None:
+                last.callback(self._halves.close)
+                if self._senders is not None:  # of what is taken now the ends are to be written
+                    last.callback(self._senders.flush, _FINALS_S)
             for queue in list(self._pumps):
                 last.callback(self.close_pump, queue)

@@ -17,9 +17,10 @@ from marq.core.fold.parked import NEVER_MS
 from marq.core.markers import claimed
 from marq.core.markers.marker import Action, HeldParked, Hold, ParkedRef, Progress, Step
 from marq.core.messages.sending import Message
-from marq.core.messages.stored import Outgoing, Stored, is_void
+from marq.core.messages.stored import PURGED_AT, Outgoing, Stored, is_void
 from marq.core.subject import Subject
 from marq.memory.clock import Clock
+from marq.memory.halves import MemoryHalves
 from marq.memory.inbox import MemoryInbox
 from marq.memory.log import MemoryTopic
 from marq.memory.shared import Shared
@@ -34,6 +35,7 @@ class Memory:
         self.space = names.DEFAULT
         self.clock = clock or Clock()
         self.shared = Shared(self.clock, Random(seed))
+        self.halves = MemoryHalves(self.shared)
         self._cancelled: set[ParkedRef] = set()
         self._turn = count()
         self.clock.moved = self._time_moved
@@ -69,7 +71,8 @@ class Memory:
         with self.shared.caught_up():
             topic, definition = self.shared.topic(name), self.shared.definition(name)
             ends = {f"{name}:{n}": part.end for n, part in enumerate(topic.partitions)}
-            purged = replace(definition, purged=ends | self._delayed_end())
+            at = {PURGED_AT: self.shared.log.now_ms}
+            purged = replace(definition, purged=ends | self._delayed_end() | at)
             self.change(name, purged, self.shared.catalog.queue_version(name))
             self.shared.reader(name).purge(purged)
 
@@ -186,6 +189,7 @@ class Memory:
                 stored
                 for stored in self._delayed()
                 if stored.meta().queue == queue and not is_void(stored, definition.purged)
+                if not stored.meta().half
             ]
             held = self._held(queue)
             waiting = [stored for stored in wanted if stored.address not in in_flight - held]
@@ -200,6 +204,7 @@ class Memory:
                 in_flight=len(wanted) - len(waiting),
                 delayed=len(parked) + len(later),
                 dead=len(dead) if dead else 0,
+                halves=self.shared.tracker.delayed.parked.halves.get(queue, 0),
                 oldest_age=max(0, now_ms - min(sent_ms, default=now_ms)) / 1_000,
             )
 

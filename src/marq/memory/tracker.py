@@ -6,22 +6,62 @@ all along: moving the clock by hours ends as hours of ticks would.
 
 from __future__ import annotations
 
+from collections import deque
 from random import Random
+from typing import Protocol
+
+from msgspec.structs import replace
 
 from marq.core import names
 from marq.core.catalog.definitions import Catalog, QueueDefinition
-from marq.core.fate import act, redelivery
-from marq.core.fate.redelivery import Context, Outcome
+from marq.core.fate import act, halves, redelivery
+from marq.core.fate.redelivery import Context, Fate, Outcome
 from marq.core.fold.fold import GRACE_MS, JUMP_MS, Record, fold
 from marq.core.fold.overdue import Due, Event, Overdue, emit, next_lapse_ms
 from marq.core.fold.parked import NEVER_MS
 from marq.core.fold.state import OpenClaim, State
 from marq.core.markers import codec
-from marq.core.markers.marker import Action, ClaimId, KeepAlive, Marker, Parked, Part, Tick
+from marq.core.markers.marker import (
+    Action,
+    ClaimId,
+    HeldParked,
+    Hold,
+    KeepAlive,
+    Marker,
+    Parked,
+    Part,
+    Tick,
+)
 from marq.core.messages import header
+from marq.core.messages.header import Headers
 from marq.core.messages.stored import Outgoing, Stored
 from marq.core.subject import Subject
 from marq.memory.log import Log
+
+_MOST_ASKED = 10_000
+"""Requests that wait for a member; what is lost is asked again."""
+
+
+class LivingHalves(Protocol):
+    """Half messages whose owners live."""
+
+    def next_ms(self) -> int:
+        """When one of them is to be extended next."""
+        ...
+
+    def extended(self, now_ms: int) -> tuple[HeldParked, ...]:
+        """Those that are to be extended now."""
+        ...
+
+
+class NothingKept:
+    """There are no half messages."""
+
+    def next_ms(self) -> int:
+        return NEVER_MS
+
+    def extended(self, now_ms: int) -> tuple[HeldParked, ...]:
+        return ()
 
 
 class MemoryTracker:
@@ -33,6 +73,10 @@ class MemoryTracker:
         self._random = random
         self.markers, self.delayed = State(), State()
         self.worker = random.getrandbits(64)
+        self.kept: LivingHalves = NothingKept()
+        """Half messages in the hands of their owners."""
+        self.asked: dict[str, deque[Stored]] = {}
+        """By topic, what producer groups are asked."""
         self._tick_in(start_ms)
 
     def _tick_in(self, start_ms: int) -> None:
@@ -69,7 +113,7 @@ class MemoryTracker:
             for part in claim.parts
             if not self._is_kept(claim, part)
         )
-        return min((*leased, next_lapse_ms(self.delayed) or NEVER_MS))
+        return min((*leased, self.kept.next_ms(), next_lapse_ms(self.delayed) or NEVER_MS))
 
     def _small_step_ms(self) -> int:
         """Short enough for every beat to come in time."""
@@ -113,13 +157,19 @@ class MemoryTracker:
             outcomes = [self._outcome(event) for event in events]
             for outcome in outcomes:
                 self._write(outcome)
-            ends = act.ends(events)
-            if ends.steps:
-                self.write(ends)
-            if ends.parked:
-                self.hold_parked(ends)
-            for event in events:
-                self._let_go(event)
+            self._say(list(zip(events, outcomes, strict=True)))
+
+    def _say(self, done: list[tuple[Event, Outcome]]) -> None:
+        ended = [event for event, outcome in done if outcome.hold is None]
+        ends = act.ends(ended)
+        if ends.steps:
+            self.write(ends)
+        if ends.parked:
+            self.hold_parked(ends)
+        if held := tuple(outcome.hold for _, outcome in done if outcome.hold is not None):
+            self.hold_parked(Hold(parked=held, by_tracker=True))
+        for event in ended:
+            self._let_go(event)
 
     def _outcome(self, event: Event) -> Outcome:
         if isinstance(event, Due):
@@ -134,9 +184,15 @@ class MemoryTracker:
     def _release(self, event: Due) -> Outcome:
         stored = self._log.create(names.DELAYED, 1).partitions[0].get(event.ref.offset)
         assert stored is not None, "an open parked message is never let go"
-        context = self._context(stored.meta().queue)
+        meta = stored.meta()
+        context = self._context(meta.queue)
         partitions = context.definition.partitions if context.definition else 1
         placed = names.key_partition(stored.key or stored.address.encode(), partitions)
+        if meta.half:
+            found = self._catalog.producer_group(meta.half.group)
+            asks = names.DEFAULT.checks(meta.half.group) if found else ""
+            context = replace(context, made=self._catalog.made(meta.queue), checks=asks)
+            return halves.decided(event, stored, meta.half, placed, context)
         return redelivery.release(event, stored, placed, context)
 
     def _context(self, queue: str) -> Context:
@@ -151,6 +207,10 @@ class MemoryTracker:
             return
         if outcome.record.topic == names.DELAYED:
             self.park(outcome.record)
+        elif outcome.fate is Fate.ASKED:
+            record = outcome.record
+            asked = self.asked.setdefault(record.topic, deque(maxlen=_MOST_ASKED))
+            asked.append(Stored(record.topic, 0, 0, self._log.now_ms, *_content(record)))
         else:
             self._log.append(outcome.record)
 
@@ -169,6 +229,8 @@ class MemoryTracker:
         own = sorted(claim.sequence for claim in self._own_claims())
         if own:
             self.write(KeepAlive(self.worker, tuple(own)))
+        if extended := self.kept.extended(self._log.now_ms):
+            self.hold_parked(Hold(parked=extended))
 
     def _own_claims(self) -> list[ClaimId]:
         return [claim for claim in self.markers.claims if claim.worker == self.worker]
@@ -185,3 +247,7 @@ class MemoryTracker:
         fold(state, [Record(stored.offset, stored.at_ms, body)])
         if not isinstance(body, Parked):  # folded, and nobody else reads it
             self._log.create(stored.topic, 1).partitions[0].drop(stored.offset)
+
+
+def _content(record: Outgoing) -> tuple[bytes | None, bytes | None, Headers]:
+    return record.key, record.value, record.headers

@@ -6,6 +6,8 @@ owner writes and the one that act writes are of one making, so two of a crash ar
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msgspec.structs import replace
 
 from marq.core.fate.parking import AHEAD_MS, STRAIGHT_MS
@@ -20,14 +22,58 @@ from marq.core.fold.overdue import Due
 from marq.core.fold.parked import Answers
 from marq.core.markers.marker import Action, HeldParked
 from marq.core.messages import header
-from marq.core.messages.header import Meta, Past
+from marq.core.messages.header import Headers, Meta, Past
 from marq.core.messages.request import request
+from marq.core.messages.sending import Message
 from marq.core.messages.stored import Outgoing, Stored
 from marq.core.messages.terms import HalfTerms
 
 RARELY_MS = 300_000
 """What nobody answers is asked again ever more rarely, down to this."""
 _NOBODY_S = Answers()
+_SHORT = 128
+"""A length below takes one byte."""
+_BARE_FINAL = header.encode(Meta(origin="x"))[:-2]
+"""A header that has nothing but an origin, up to where that begins."""
+
+
+def half_meta(queue: str, half: HalfTerms, message: Message) -> Meta:
+    """What the header of a half message says."""
+    return Meta(
+        message_id=message.message_id,
+        queue=queue,
+        delay_ms=message.delay_ms,
+        due_ms=message.due_ms,
+        ttl_ms=message.ttl_ms,
+        half=half,
+    )
+
+
+def half_headers(queue: str, half: HalfTerms, message: Message) -> Headers:
+    """All headers of a half message's record."""
+    if message.is_bare:
+        return ((header.NAME, _bare(queue, half)), *message.headers)
+    return header.join(half_meta(queue, half, message), message.headers)
+
+
+@lru_cache(maxsize=64)
+def _bare(queue: str, half: HalfTerms) -> bytes:
+    """The same for all of a group that say nothing else: to encode each costs more than to send."""
+    return header.encode(half_meta(queue, half, Message(b"")))
+
+
+def final_headers(
+    address: str, queue: str, half: HalfTerms, message: Message, now_ms: int
+) -> tuple[bool, Headers]:
+    """Whether its owner parks the final, and all headers that it writes it with."""
+    origin = address.encode()
+    if message.is_bare and len(origin) < _SHORT:
+        return False, (
+            (header.NAME, _BARE_FINAL + bytes((len(origin),)) + origin),
+            *message.headers,
+        )
+    said, is_parked = final(address, half_meta(queue, half, message), now_ms)
+    return is_parked, header.join(said, message.headers)
 
 
 def final(address: str, meta: Meta, now_ms: int) -> tuple[Meta, bool]:
@@ -125,3 +171,24 @@ def _buried(event: Due, stored: Stored, half: HalfTerms, context: Context) -> Ou
         Past(each.attempt, each.at_ms, half.group, each.reason) for each in answers.said
     )
     return buried(stored, context, reason, past)
+
+
+# What users are told.
+
+
+def of_another(group: str, queue: str) -> str:
+    return f"producer group {group!r} belongs to queue {queue!r}: choose another name"
+
+
+def still_open(group: str, number: int) -> str:
+    return (
+        f"producer group {group!r} has {number} half messages that are not decided: let its "
+        f"members answer, or decide them by hand (marq half ls)"
+    )
+
+
+def made_again(queue: str) -> str:
+    return (
+        f"queue {queue!r} was deleted since this producer group was opened: open the group of the "
+        f"queue that there is now"
+    )

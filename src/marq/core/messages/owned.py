@@ -18,9 +18,10 @@ class Owned:
         self.ref = ref
         self._until_ms = until_ms
 
-    def extended(self, at_ms: int, check_after_ms: int) -> None:
-        """The log took a sign of life then; void if it came too late, and so are all after it."""
-        if at_ms < self._until_ms:
+    def extended(self, at_ms: int, check_after_ms: int, latest_ms: int = 0) -> None:
+        """The log took a sign of life then (at the latest then); void if it came too late, and so
+        are all after it."""
+        if max(at_ms, latest_ms) < self._until_ms:
             self._until_ms = max(self._until_ms, at_ms + check_after_ms)
 
     def lapsed(self, now_ms: int) -> bool:

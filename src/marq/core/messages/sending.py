@@ -52,7 +52,12 @@ class Message(Struct, frozen=True, gc=False):
     @property
     def plain(self) -> bool:
         """Whether key and value are all there is to it."""
-        return not (self.headers or self.message_id or self.delay_ms or self.due_ms or self.ttl_ms)
+        return not self.headers and self.is_bare
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether marq has nothing to say of it beside the user's headers."""
+        return not (self.message_id or self.delay_ms or self.due_ms or self.ttl_ms)
 
 
 _PLAIN = SendOptions()

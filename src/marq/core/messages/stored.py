@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from marq.core import names
 from marq.core.markers.wire import LATEST_MS
 from marq.core.messages import header
 from marq.core.messages.header import Headers, Meta
@@ -61,6 +62,8 @@ def is_void(stored: Stored, purged: dict[str, int]) -> bool:
     meta, until_ms = stored.meta(), purged.get(PURGED_AT, LATEST_MS)
     if stored.at_ms <= until_ms and _is_below(stored.address, purged):
         return True
+    if not meta.sent_ms and names.is_delayed(meta.origin.rsplit(":", 2)[0]):
+        return False  # a half message's final: sent when that is committed, wherever the half lies
     return (meta.sent_ms or stored.at_ms) <= until_ms and _is_below(meta.origin, purged)
 
 

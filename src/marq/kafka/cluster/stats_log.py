@@ -35,7 +35,7 @@ log = logging.getLogger("marq.kafka")
 
 _ALIVE = ""
 """The key of the tracker's sign of life."""
-FEATURES = ("newer-entries", "catalog-snapshots", "catalog-groups")
+FEATURES = ("newer-entries", "catalog-snapshots", "catalog-groups", "halves")
 """What this release's tracker knows, by name: a client may need one that not every tracker has."""
 _UNKNOWN = b""
 """What the topic has where the last write failed."""
@@ -62,6 +62,7 @@ class _Counts(msgspec.Struct):
     delayed: _Count = 0
     dead: _Count = 0
     oldest_age: Annotated[float, Meta(ge=0)] = 0.0
+    halves: _Count = 0
     made: _Count = 0
     """The version that made the queue; 0: an earlier release wrote this."""
 

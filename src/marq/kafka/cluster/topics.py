@@ -21,6 +21,13 @@ _QUEUE = {**LOGGED, **TRIMMED}
 # What was within the limit of a queue's topic is a little larger as a dead letter or parked: it has
 # headers that say what happened to it.
 _ROOMY = {**_QUEUE, "max.message.bytes": str(64 * 1_048_576)}
+_CHECKS = {
+    "cleanup.policy": "delete",
+    "retention.ms": "3600000",
+    "segment.ms": "600000",
+    "message.timestamp.type": "LogAppendTime",
+    "max.message.bytes": _ROOMY["max.message.bytes"],
+}
 _COMPACTED = {"cleanup.policy": "compact", "segment.ms": "600000"}
 
 _APPEAR_S = 3.0
@@ -140,6 +147,12 @@ def create_queue(admin: Admin, name: str, partitions: int, replicas: int, space:
         )
     _commit_start(admin, space, name, partitions)
     _commit_start(admin, space, letters, 1)
+
+
+def create_checks(admin: Admin, topic: str, partitions: int, replicas: int) -> None:
+    """Create the topic in which a producer group is asked; what nobody hears comes again."""
+    admin.create([(topic, partitions, _CHECKS)], replicas)
+    admin.wait_until_led(topic)
 
 
 def _refuse_foreign(admin: Admin, *topics: str) -> None:

@@ -81,6 +81,7 @@ def stats(access: Access, queue: str) -> Stats:
     begun = sum(part.indexes.bit_count() for part in seen.parts() if part.attempt)
     held = sum(p.indexes.bit_count() for p in seen.parts() if p.action is Action.REDELIVER)
     waiting_aside = access.reader.folded(access.space.delayed, access.markers_partitions)
+    halves = sum(state.parked.halves.get(queue, 0) for state in waiting_aside)
     parked = sum(state.parked.counts.get(queue, 0) for state in waiting_aside)
     open_now = sum(part.indexes.bit_count() for part in seen.parts())
     pairs = zip(seen.ends, seen.waiting_from, strict=True)
@@ -91,6 +92,7 @@ def stats(access: Access, queue: str) -> Stats:
         delayed=held + parked,
         dead=sum(1 for _ in _unclaimed(access, look(access, Subject(queue).letters, states))),
         oldest_age=_oldest_age(access, seen),
+        halves=halves,
     )
 
 

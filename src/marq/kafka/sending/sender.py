@@ -84,6 +84,11 @@ class SendResult(Struct, gc=False, eq=False):
         return self._message is not None or self._error is not None
 
     def result(self, timeout: float | None = None) -> Sent:
+        self.refuse_failed(timeout)
+        return self._sent()
+
+    def refuse_failed(self, timeout: float | None) -> None:
+        """Wait for the log, and raise what it refused."""
         if not self.done():
             self._waiting.wait_for(self, timeout)
         if self._error is not None:
@@ -91,7 +96,6 @@ class SendResult(Struct, gc=False, eq=False):
             if waiting is not _HEARD:
                 waiting.told()
             raise send_error(self._error, _topic(self._message), 0)
-        return self._sent()
 
     def _sent(self) -> Sent:
         message = self._message
@@ -145,10 +149,19 @@ class Sender(LastingProducer):
     def send(self, outgoing: Outgoing) -> SendResult:
         """Send a message; partition -1: by its key."""
         result = SendResult(self._waiting, outgoing)
+        self.send_for(outgoing, result)
+        return result
+
+    @property
+    def waiting(self) -> Outcomes:
+        """Where results are waited for."""
+        return self._waiting
+
+    def send_for(self, outgoing: Outgoing, result: SendResult) -> None:
+        """The same, for whoever makes a result of his own."""
         headers: list[tuple[str, str | bytes | None]] = list(outgoing.headers)
         value = outgoing.value or b""
         self._send_slowly(outgoing.topic, value, outgoing.key, outgoing.partition, headers, result)
-        return result
 
     def append(self, topic: str, partition: int, value: bytes, timeout_s: float) -> int | None:
         """Append a marker; when the log took it, as far as the broker said."""

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from marq.core.catalog.definitions import Catalog, QueueDefinition
 from marq.core.fold.counting import SourceCount
@@ -69,8 +69,10 @@ class QueueCounts:
     ) -> dict[str, Stats]:
         """The counts of every queue whose topics are there and can be read."""
         parked: Counter[str] = Counter()
+        halves: Counter[str] = Counter()
         for report in reports:
             parked.update(report.delayed)
+            halves.update(report.halves)
         now = time.monotonic()
         self._aside = {queue: until for queue, until in self._aside.items() if now < until}
         queues = {
@@ -83,7 +85,10 @@ class QueueCounts:
             self._look(queues, topics)
         for queue, definition in queues.items():
             with self._troubles.kept_apart(f"counting {queue!r}"), self._put_aside():
-                found[queue] = self._stats(topics, queue, definition, parked[queue], now_ms)
+                found[queue] = replace(
+                    self._stats(topics, queue, definition, parked[queue], now_ms),
+                    halves=halves[queue],
+                )
         return found
 
     @contextlib.contextmanager

@@ -36,6 +36,11 @@ class Decided(Struct, frozen=True):
     outcome: Outcome | None
 
     @property
+    def is_asked(self) -> bool:
+        """Whether a producer group is asked, which the catalog has."""
+        return self.outcome is not None and self.outcome.fate is Fate.ASKED
+
+    @property
     def topic(self) -> str:
         """Where something is to be written; empty: nothing is."""
         return self.outcome.record.topic if self.outcome and self.outcome.record else ""
@@ -62,7 +67,9 @@ class Deciding:
     def decide(self, found: list[tuple[Event, Stored | None]]) -> list[Decided]:
         """What becomes of these."""
         decided = [Decided(event, stored, self._outcome(event, stored)) for event, stored in found]
-        missing = self._missing({each.topic for each in decided} - {""})
+        asked = {each.topic for each in decided if each.is_asked} - {""}
+        topics = {each.topic for each in decided if not each.is_asked} - {""}
+        missing = self._missing(topics) | self._tools.missing(asked)
         if not missing:
             return decided
         return [self._elsewhere(each) if each.topic in missing else each for each in decided]
@@ -70,8 +77,8 @@ class Deciding:
     def smaller(self, decided: Decided) -> Decided:
         """A dead letter instead of what no broker takes, without the history that fills it."""
         outcome, stored = decided.outcome, decided.stored
-        if outcome is not None and outcome.hold is not None:  # a request nobody takes
-            return Decided(decided.event, stored, Outcome(outcome.fate, hold=outcome.hold))
+        if outcome is not None and outcome.hold is not None:
+            return _unasked(decided, outcome)
         if outcome is not None and outcome.fate is not Fate.BURIED and stored is not None:
             reason = f"no broker takes its copy in {decided.topic!r}: too large, or denied"
             outcome = redelivery.buried(stored, self._context(decided.event, stored), reason)
@@ -146,19 +153,17 @@ class Deciding:
     def _missing(self, topics: set[str]) -> set[str]:
         """Those of these topics that are not there. One that belongs to no queue that this catalog
         ever had is not ours to write to, wherever it is: it may be another namespace's."""
-        topics = {topic for topic in topics if not self._is_own(topic)}
+        topics = topics - {self._tools.space.delayed}
         others = {topic for topic in topics if not self._catalog.version(QUEUE, names.home(topic))}
         return others | self._tools.missing(topics - others)
-
-    def _is_own(self, topic: str) -> bool:
-        """Whether it is marq's own, and none of a queue's: one that is missing refuses records."""
-        return topic.startswith(self._tools.space.prefix)
 
     def _elsewhere(self, decided: Decided) -> Decided:
         """A dead letter instead of what would go to a topic that is not there. Without the topic of
         dead letters too, a message waits; of one that is gone itself nothing is left to keep."""
         event, stored, outcome = decided.event, decided.stored, decided.outcome
         assert outcome is not None, "it has a topic"
+        if outcome.hold is not None:
+            return _unasked(decided, outcome)
         context = self._context(event, stored)
         if outcome.fate is not Fate.BURIED and stored is not None:
             outcome = redelivery.buried(stored, context, f"there is no topic {decided.topic!r}")
@@ -170,3 +175,8 @@ class Deciding:
             return Decided(event, stored, Outcome(Fate.DROPPED))
         log.warning("put off, for there is no topic to write it to: %s", event)
         return Decided(event, stored, None)
+
+
+def _unasked(decided: Decided, outcome: Outcome) -> Decided:
+    """Where a request cannot be written, the next one comes in its time."""
+    return Decided(decided.event, decided.stored, Outcome(outcome.fate, hold=outcome.hold))
