@@ -74,7 +74,7 @@ soak: $(READY)
 	@HOSTILE=$(or $(HOSTILE),25) $(BIN)/pytest tests/hostile tests/properties/test_hostile_laws.py
 	@TRIMMING_SEEDS=1-20 $(BIN)/pytest tests/kafka/test_trimming_laws.py
 	@CYCLES=200 $(BIN)/pytest tests/kafka/test_leaks.py
-	@OUTAGES=1 $(BIN)/pytest tests/e2e/test_kafka_outages.py tests/e2e/test_groups_soak.py tests/e2e/test_tracker*.py
+	@OUTAGES=1 $(BIN)/pytest tests/e2e/test_kafka_outages.py tests/e2e/test_groups_soak.py tests/e2e/test_halves.py tests/e2e/test_tracker*.py
 	@$(BIN)/python -m tests.e2e.kafka_soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
 
 cluster: $(READY)
