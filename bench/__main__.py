@@ -1,5 +1,5 @@
-"""`make bench`: what `marq bench` measures, a plot, the rates of the pure core, ordered groups, and
-the tracker.
+"""`make bench`: what `marq bench` measures, a plot, the rates of the pure core, ordered groups,
+half messages, and the tracker.
 
 MESSAGES=100000 ROUNDS=3 make bench
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from bench import core_rates, groups, tracker
+from bench import core_rates, groups, half, tracker
 
 from marq.bench.plan import Plan
 from marq.cli.bench import bench
@@ -27,6 +27,7 @@ def main(
     core_rates.main()
     bench(messages, rounds, quick, plot_to=PLOT)
     groups.main(quick)
+    half.main(quick)
     tracker.main(quick=quick)
 
 
