@@ -12,6 +12,8 @@ import pytest
 import marq
 from marq.core.fate.parking import AHEAD_MS
 from marq.core.markers.marker import Action
+from marq.kafka import backend
+from marq.kafka.cluster.catalog_log import CatalogLog
 from marq.kafka.receiving import room
 from tests.e2e.kafka_fixtures import Connect, NewQueue
 from tests.e2e.kafka_oracle import Oracle
@@ -258,3 +260,22 @@ def test_a_handler_past_its_timeout_is_not_kept_alive(
     (part,) = oracle.parts(queue.name)
     assert "timeout" in part.reason
     assert oracle.look(queue.name).open
+
+
+def test_whoever_takes_messages_asks_no_broker_what_the_catalog_says(
+    new_queue: NewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = new_queue()
+    queue.receive(1)
+    asked: list[str] = []
+    read = CatalogLog.read
+
+    def noted(self: CatalogLog, *about: Any) -> Any:
+        asked.append(threading.current_thread().name)
+        return read(self, *about)
+
+    monkeypatch.setattr(backend, "_KNOWN_S", 600.0)  # however slow the machine is
+    monkeypatch.setattr(CatalogLog, "read", noted)
+
+    assert eventually(lambda: not queue.receive(1, "10ms") and len(asked) >= 3)
+    assert set(asked) == {f"marq-pump-{queue.name}"}

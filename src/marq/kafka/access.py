@@ -162,9 +162,9 @@ class Access:
         """The catalog as it was a second ago at most."""
         return self.catalog_log.recent()
 
-    def definition(self, name: str) -> QueueDefinition:
-        """The queue's definition as it was a second ago at most."""
-        found = self.catalog_log.recent().definition_of(Subject(name))
+    def definition(self, name: str, age_s: float = 1.0) -> QueueDefinition:
+        """The queue's definition as it was a second ago at most, or so long."""
+        found = self.catalog_log.recent(age_s).definition_of(Subject(name))
         if found is None:
             raise ConfigError(f"there is no queue {name!r}: it was deleted; create it again first")
         return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from weakref import WeakSet
 
@@ -39,6 +40,9 @@ from marq.settings import Settings
 
 _FINALS_S = 10.0
 """How long closing waits for the finals of half messages."""
+_LOOK_S, _KNOWN_S = 0.8, 2.0
+"""A queue's pump looks this often at what the catalog says of it, so that whoever takes messages
+need not ask: he goes by what is not older than that."""
 
 
 class Kafka(Access):
@@ -183,7 +187,7 @@ class Kafka(Access):
         markers = self.markers
         inbox = KafkaInbox(
             queue,
-            lambda: self.definition(queue),
+            lambda: self.definition(queue, _KNOWN_S),
             markers.clock.now_ms,
             self.sender.send,
             self._random.random,
@@ -192,7 +196,8 @@ class Kafka(Access):
         group, hold_log = self.space.consumer_group(queue), self._hold_log
         settings = config.group_consumer(self.servers, group, self.extra)
         topic = QueueTopic(queue, self.admin, self.reader, hold_log)
-        pump = Pump(PumpParts(topic, settings, markers, inbox, self.sequence))
+        look = partial(self.definition, queue, _LOOK_S)
+        pump = Pump(PumpParts(topic, settings, markers, inbox, self.sequence, look))
         pump.start()
         return pump, inbox
 

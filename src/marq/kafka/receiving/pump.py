@@ -28,7 +28,6 @@ log = logging.getLogger("marq.kafka")
 
 IDLE_S = 15.0
 """A process that takes nothing for so long leaves the group, so that others get its messages."""
-_LOOK_S = 1.0
 _WAIT_S = 0.1
 
 
@@ -45,7 +44,6 @@ class Pump:
         """None: not in the group."""
         self._broken: Exception | None = None
         """What a taker met: the pump's own thread ends by it."""
-        self._looked_at = time.monotonic()
         self._joined = threading.Event()
         self._stopping = False
         self._thread = threads.make(self._run, f"marq-pump-{queue}", self._died)
@@ -153,9 +151,9 @@ class Pump:
             if wanted:
                 self._join()
             return
-        if time.monotonic() > self._looked_at + _LOOK_S:
-            self._looked_at = time.monotonic()
-            self._inbox.definition()  # a deleted queue is an error: leave, others may create it
+        # Here, where it keeps nobody's message waiting. A deleted queue is an error: leave, others
+        # may create it.
+        self._parts.look()
         if self._idle():
             log.info("left the group: nobody takes messages", extra={"queue": self.queue})
             self._leave()

@@ -21,8 +21,8 @@ LATER, LATER_BYTES = 20_000, 20 * 1_048_576
 class Room:
     """Messages that wait to be handed out; the inbox's lock is held by whoever uses it.
 
-    But for plain ones that come in: only the pump adds them, at the end, and needs no lock for
-    it. With one, it and a fast consumer wait for each other at every step.
+    But for plain ones that come in: only who has the helm adds them, at the end, and needs no lock
+    for it. With one, the pump and a fast consumer wait for each other at every step.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Room:
         self._later_bytes = 0
         self._arrival = count()
         self._came = 0
-        """Plain messages that came in; the pump's to change."""
+        """Plain messages that came in; changed by who has the helm."""
         self._went = 0
         """Messages handed out; less those that came in otherwise."""
 
@@ -44,7 +44,7 @@ class Room:
         return self._came - self._went
 
     def add_plain(self, live: LiveClaim, metas: dict[int, Meta]) -> None:
-        """Take in what of a claim is plain; without the lock, by the pump."""
+        """Take in what of a claim is plain; without the lock, by who has the helm."""
         every = range(len(live.messages))
         plain = [i for i in every if i not in metas] if metas else every
         if plain:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -54,13 +55,15 @@ class PumpParts(NamedTuple):
     markers: Markers
     inbox: KafkaInbox
     sequence: count[int]
+    look: Callable[[], object]
+    """Has a look at the queue's definition; `ConfigError` if it was deleted."""
 
 
 class Stages:
     """One membership in a queue's group, from joining to leaving; used by one thread at a time."""
 
     def __init__(self, parts: PumpParts, prefetch: Prefetch, joined: threading.Event) -> None:
-        topic, settings, self._markers, self._inbox, self._sequence = parts
+        topic, settings, self._markers, self._inbox, self._sequence, _ = parts
         self._queue = topic.name
         self._prefetch = prefetch
         self._joined = joined
@@ -125,11 +128,13 @@ class Stages:
     def work(self) -> None:
         """One round, by a thread that has nothing else to do: it waits for messages and room."""
         room = self._prefetch.room(self._inbox, self._uncommitted.messages())
-        # With no room there is no polling, and without polling an answer would not be heard.
-        self._commit_answered(wait=room <= 0)
+        # With no room there is no polling, and without polling an answer would not be heard. Where
+        # little comes in, it would be heard late: in the next poll but one.
+        waits = room <= 0 or not self._prefetch.is_fast
+        self._commit_answered(wait=waits)
         in_flight = self._uncommitted.messages()
-        if room <= 0 and in_flight and self._refused is None:
-            self._answered.wait(_IDLE_POLL_S)
+        under_way = waits and in_flight and self._refused is None
+        if under_way and (self._answered.wait(_IDLE_POLL_S) or room <= 0):
             return
         if room <= 0 and self._uncommitted.partitions:
             room = self._wait_for_room()
