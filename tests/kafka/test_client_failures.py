@@ -15,6 +15,7 @@ from marq import embedded
 from marq.kafka.backend import Kafka
 from marq.kafka.leasing.handout import Handout
 from marq.kafka.receiving import prefetch
+from marq.kafka.receiving.helm import Helm
 from marq.kafka.receiving.stages import Stages
 from tests.e2e.kafka_fixtures import NewQueue, new_name
 from tests.e2e.kafka_oracle import Oracle
@@ -93,12 +94,25 @@ def always_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prefetch, "FAST", 0)
 
 
+def keep_pump_away(patch: pytest.MonkeyPatch, until: threading.Event) -> None:
+    """Let takers alone poll until then."""
+    take = Helm.take
+    patch.setattr(Helm, "take", lambda self, wait_s: until.wait(wait_s) and take(self, wait_s))
+
+
 def test_what_fails_while_a_taker_polls_is_told_to_whoever_takes(
     doomed: marq.Broker, monkeypatch: pytest.MonkeyPatch, always_fast: None
 ) -> None:
     queue = doomed.queue(new_name())
-    queue.send(b"1")
-    monkeypatch.setattr(Stages, "work_in_passing", die)
+    queue.receive(1)
+    failed = threading.Event()
+
+    def fail(*_: object) -> NoReturn:
+        failed.set()
+        die()
+
+    monkeypatch.setattr(Stages, "work_in_passing", fail)
+    keep_pump_away(monkeypatch, failed)
 
     with pytest.raises(marq.QueueError, match="injected"):
         for _ in range(100):
@@ -109,7 +123,7 @@ def test_an_interrupt_while_a_taker_polls_loses_no_message(
     new_queue: NewQueue, oracle: Oracle, monkeypatch: pytest.MonkeyPatch, always_fast: None
 ) -> None:
     queue = new_queue(partitions=1)
-    sent = {sent.message_id for sent in queue.send_many([b"x"] * 500)}
+    queue.receive(1)
     claim, interrupted = Stages._claim, threading.Event()
 
     def interrupt(self: Stages, batch: list[Any]) -> None:
@@ -119,6 +133,8 @@ def test_an_interrupt_while_a_taker_polls_loses_no_message(
         claim(self, batch)
 
     monkeypatch.setattr(Stages, "_claim", interrupt)
+    keep_pump_away(monkeypatch, interrupted)
+    sent = {sent.message_id for sent in queue.send_many([b"x"] * 500)}
     acked: set[str] = set()
 
     def ack_all() -> bool:
