@@ -286,6 +286,7 @@ def test_while_its_block_is_open_nobody_is_asked(world: World, database: Databas
     shop = group(world, orders, database, check_after="1s")
 
     with shop.half(b"1"):
+        world.wait_until(lambda: orders.stats().halves == 1)
         world.let_pass("3s")
 
     world.take_one(orders)

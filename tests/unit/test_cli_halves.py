@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -91,7 +95,28 @@ def test_nothing_is_decided_without_a_yes(shop: Shop) -> None:
     assert half.id in shop.marq("half", "ls", "--json").stdout
 
 
-def test_checks_wants_a_producer_group(monkeypatch: pytest.MonkeyPatch) -> None:
+APP = """
+import marq
+
+broker = marq.connect("memory://")
+shop = broker.queue("orders").producer_group("shop", check=lambda half_id, payload: "unknown")
+"""
+
+
+def test_checks_answers_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    command = [sys.executable, "-m", "marq.cli", "checks", "app:shop"]
+
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        code = process.wait(60)
+
+    assert (said, code) == ("marq: answers for app:shop\n", 0)
+
+
+def test_checks_wants_a_producer_group() -> None:
     result = CliRunner().invoke(app, ["checks", "json:dumps"])
 
     assert result.exit_code == 2
