@@ -13,6 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 
 import marq
 from marq import embedded
+from marq.kafka.backend import Kafka
 from marq.kafka.cluster import topics
 from tests.e2e.kafka_fixtures import Connect, NewQueue, new_name
 from tests.e2e.kafka_oracle import Oracle
@@ -51,6 +52,28 @@ def test_messages_close_to_the_largest_are_given_back_and_come_again(
         count += 1
 
     assert not oracle.look(name).unfinished
+
+
+def test_a_message_too_large_for_this_client_keeps_no_other_from_being_given_back(
+    connect: Connect,
+) -> None:
+    others = connect(kafka={"message.max.bytes": 2_000_000})
+    queue = others.queue(new_name(), partitions=1)
+    for payload in (b"a", b"x" * 1_030_000, b"b"):
+        queue.send(payload, delay="8s")
+    ours = connect()
+    ours.queue(queue.name).receive(1)
+    assert isinstance(ours.backend, Kafka)
+    _, inbox = ours.backend.pump(queue.name)
+    assert eventually(lambda: len(inbox.room.later) == 3)
+
+    ours.close()
+
+    found: list[marq.Delivery[Any]] = []
+    while len(found) < 2:
+        found += queue.receive(2, "20s")
+    assert sorted(each.payload for each in found) == [b"a", b"b"]
+    assert queue.receive(1, "1s") == []
 
 
 @pytest.mark.parametrize("wrong", ["retention.ms", "message.timestamp.type"])

@@ -4,7 +4,6 @@ works is told, and nobody waits for ever. On a real broker."""
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import threading
 from collections.abc import Iterator
 
@@ -13,14 +12,9 @@ import pytest
 import marq
 from marq import embedded
 from tests.e2e.kafka_fixtures import new_name
+from tests.kafka.killing import PATIENCE_S, Killed, kill
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
-
-PATIENCE_S = 60.0
-
-
-class Killed(BaseException):
-    """What is injected: nothing in a thread is made for it."""
 
 
 @pytest.fixture
@@ -30,17 +24,6 @@ def doomed(kafka: embedded.Runtime) -> Iterator[marq.Broker]:
     yield broker
     with contextlib.suppress(marq.QueueError, Killed):
         broker.close()
-
-
-def kill(name: str) -> None:
-    """End the thread of this name by an exception, at whatever it is."""
-    (victim,) = [each for each in threading.enumerate() if each.name == name]
-    assert victim.ident is not None
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(victim.ident), ctypes.py_object(Killed)
-    )
-    victim.join(PATIENCE_S)
-    assert not victim.is_alive(), f"{name} lives on"
 
 
 def work(queue: marq.Queue[bytes], is_async: bool) -> threading.Event:
@@ -110,3 +93,25 @@ def test_whoever_sends_and_receives_is_told(doomed: marq.Broker, name: str) -> N
     going_on.join(PATIENCE_S)
 
     assert isinstance(told[0], marq.QueueError), told
+
+
+@pytest.mark.parametrize("name", ["m1", "acks", "fetch", "hand-0", "router"])
+def test_an_instance_of_an_ordered_group_ends_with_the_error(
+    doomed: marq.Broker, name: str
+) -> None:
+    queue = doomed.queue(new_name())
+    group = doomed.group(queue.name, "g", max_members=2, members=["m1"])
+    handled = threading.Event()
+
+    def handle(delivery: marq.GroupDelivery) -> None:
+        delivery.ack()
+        handled.set()
+
+    instance = group.consume("m1", handle)
+    queue.send(b"1", key="k")
+    assert handled.wait(PATIENCE_S)
+
+    kill(f"marq-group-{name}")
+
+    with pytest.raises((marq.QueueError, Killed)):
+        assert instance.wait(PATIENCE_S)

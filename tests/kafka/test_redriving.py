@@ -10,6 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 import marq
 from marq import embedded
@@ -190,6 +198,36 @@ def test_nothing_is_sent_when_claiming_took_half_the_lease(
         orders.dead_letters.redrive()
 
     assert not sent_again(backend, orders.name)
+
+
+def limit(kafka: embedded.Runtime, topic: str, size: int) -> None:
+    """Let the topic take no larger batches."""
+    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(PATIENCE_S)
+
+
+@pytest.mark.parametrize(("size", "largest"), [(1_030_000, 2_000_000), (60_000, 50_000)])
+def test_a_letter_that_is_too_large_keeps_no_other_from_being_redriven(
+    kafka: embedded.Runtime, backend: Kafka, new_queue: NewQueue, size: int, largest: int
+) -> None:
+    """Too large for this client, which others' need not be; or for the topic, since someone altered
+    it: then a broker refuses all that came in one batch with it."""
+    orders = new_queue(partitions=1)
+    letters = orders.dead_letters
+    limit(kafka, orders.name, largest)
+    other = Producer({"bootstrap.servers": kafka.bootstrap_servers, "message.max.bytes": 2_000_000})
+    for payload in (b"a", b"x" * size, b"b"):
+        other.produce(letters.name, payload)
+    assert other.flush(PATIENCE_S) == 0
+
+    with pytest.raises(marq.PayloadError, match="2 dead letters were redriven, 1 stay") as told:
+        letters.redrive()
+
+    assert f"{letters.name}:0:1" in str(told.value)
+    assert sent_again(backend, orders.name) == {"a": 1, "b": 1}
 
 
 def test_letters_that_were_buried_one_by_one_are_taken_by_few_claims(

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark")
 
 from marq import embedded, settings
 from marq.spark.tracker import Options, Tracker, TrackerFailed
-from tests.e2e.kafka_process import eventually
+from tests.kafka.killing import kill
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
 
@@ -24,23 +24,18 @@ def tracker(kafka: embedded.Runtime, tmp_path: Path) -> Iterator[Tracker]:
     found.close()
 
 
-def killed() -> None:
-    """As an injected exception ends a thread."""
-    raise SystemExit
-
-
 @pytest.mark.parametrize(
-    ("part", "does", "named"), [("_ticks", "tick", "ticks"), ("_keeping", "keep", "housekeeping")]
+    ("part", "thread", "named"),
+    [("_ticks", "marq-ticks", "ticks"), ("_keeping", "marq-keeping", "housekeeping")],
 )
 def test_a_thread_that_dies_ends_the_tracker(
-    tracker: Tracker, part: str, does: str, named: str
+    tracker: Tracker, part: str, thread: str, named: str
 ) -> None:
-    broken: Any = getattr(tracker, part)
-    setattr(broken, does, killed)
+    doomed: Any = getattr(tracker, part)
+    doomed.start()
     tracker._refuse_to_go_without()
 
-    broken.start()
+    kill(thread)
 
-    assert eventually(lambda: broken.failure is not None)
     with pytest.raises(TrackerFailed, match=named):
         tracker._refuse_to_go_without()

@@ -7,11 +7,14 @@ from typing import Any, cast
 
 import pytest
 
+from marq.core.catalog.definitions import DEFAULTS
 from marq.core.markers.marker import Claim, ClaimId, Source
 from marq.kafka.leasing.desk import Desk
 from marq.kafka.leasing.handout import Handout, Lease
 from marq.kafka.leasing.live import LiveClaim
 from marq.kafka.leasing.taken import Taken
+from marq.kafka.receiving.begin import begin
+from marq.kafka.receiving.tickets import Terms, Ticket
 
 
 class QuietDesk:
@@ -230,3 +233,44 @@ def test_a_claim_with_a_longer_lease_on_one_message_is_kept_as_long() -> None:
 
     assert not live.has_lapsed(8_999)
     assert live.has_lapsed(9_000)
+
+
+class Place:
+    """As much of an inbox as beginning a message needs."""
+
+    queue = "orders"
+
+
+def test_what_cannot_be_begun_is_let_go_of_and_keeps_no_other() -> None:
+    """Whatever it is made of: nobody beats it any more, so that it comes back by itself."""
+    live = claim_of(2)
+    live.committed()
+    home, terms = cast(Any, Place()), Terms(DEFAULTS, 400, True, None, now_ms=10)
+    odd, good = (Ticket(0, n, live, n, message) for n, message in enumerate((object(), Plain())))
+
+    assert begin(home, odd, terms) == []
+    assert [ticket for _, ticket in begin(home, good, terms)] == [good]
+
+    assert (live.left, live.unbegun) == (1, 0)
+
+
+class Plain:
+    """A message of librdkafka's, with nothing but a payload."""
+
+    def topic(self) -> str:
+        return "orders"
+
+    def partition(self) -> int:
+        return 0
+
+    offset = partition
+
+    def timestamp(self) -> tuple[int, int]:
+        return 2, 5
+
+    def value(self) -> bytes:
+        return b"x"
+
+    def key(self) -> None: ...
+
+    def headers(self) -> None: ...

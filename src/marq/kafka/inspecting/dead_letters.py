@@ -5,7 +5,8 @@
    in the log has the letter; nobody else touches it.
    Whoever dies here has sent nothing: the claim lapses, and the tracker brings the letter back to
    the dead letters, as it does with one that a receiver had.
-3. To redrive, the copies are sent, if half of the lease is left.
+3. To redrive, the copies are sent, if half of the lease is left; what is too large stays, and keeps
+   no other from being sent.
    Whoever dies here, or never hears whether the log took a copy, may have sent it: the letter is in
    its queue and comes back to the dead letters too. So it is sent twice at most.
 4. What was sent ends. Only what was won ends: what others have claimed is open under our claim as
@@ -26,7 +27,7 @@ from marq.core.markers.marker import Claim, ClaimId, Progress, Source, Step
 from marq.core.markers.runs import Runs
 from marq.core.messages.stored import Outgoing, Stored
 from marq.core.subject import Subject
-from marq.errors import NotConnected, QueueError
+from marq.errors import NotConnected, PayloadError, QueueError
 from marq.kafka.access import Access
 from marq.kafka.client import config
 from marq.kafka.client.seeker import Place, Seeker
@@ -74,6 +75,8 @@ class Taker:
         self._takings: defaultdict[int, Taking] = defaultdict(Taking)
         self._seeker = Seeker(config.reader(access.servers, access.extra))
         self._glances = Seeker(config.glancing(access.servers, access.extra))
+        self.too_large: list[tuple[Stored, PayloadError]] = []
+        """Letters that stay, for their copies are refused, and why."""
 
     def close(self) -> None:
         self._seeker.close()
@@ -86,7 +89,13 @@ class Taker:
         won = self._take(letters, until)
         if again is None:
             return self._end(won, {each.address for found in won for each in found.letters})
-        sent, failure = self._send([each for found in won for each in found.letters], again, until)
+        ours = [each for found in won for each in found.letters]
+        if ours and time.monotonic() > until:
+            raise NotConnected(
+                f"claiming dead letters took too long: nothing was sent, and they are back in "
+                f"{LEASE_MS // 1_000} s"
+            )
+        sent, failure = self._send(ours, again, until)
         done = self._end(won, sent)
         if failure is not None:
             raise failure
@@ -173,27 +182,34 @@ class Taker:
     def _send(
         self, letters: list[Stored], again: Again, until: float
     ) -> tuple[set[str], QueueError | None]:
-        """Which of them were sent, and what is wrong with the first one that was not."""
-        if letters and time.monotonic() > until:
-            raise NotConnected(
-                f"claiming dead letters took too long: nothing was sent, and they are back in "
-                f"{LEASE_MS // 1_000} s"
-            )
-        failure: QueueError | None = None
-        receipts: list[tuple[Stored, Receipt[Sent]]] = []
-        for letter in letters:
-            try:
-                receipts.append((letter, self._access.sender.send(again(letter))))
-            except QueueError as error:
-                failure = failure or error
+        """Which of them were sent, and what is wrong with the first one that was not, but for those
+        that are too large."""
+        sending = [(letter, self._sending(letter, again)) for letter in letters]
         sent: set[str] = set()
-        for letter, receipt in receipts:
+        refused: list[Stored] = []
+        failure: QueueError | None = None
+        for letter, receipt in sending:
             try:
-                _within(until, receipt.result)
+                _within(until, _result(receipt))
                 sent.add(letter.address)
+            except PayloadError as error:
+                refused.append(letter)
+                if len(letters) == 1:
+                    self.too_large.append((letter, error))
             except QueueError as error:
                 failure = failure or error
+        # A broker refuses all that came with one that is too large: each again, alone.
+        for letter in refused if len(letters) > 1 else ():
+            alone, why = self._send([letter], again, until)
+            sent |= alone
+            failure = failure or why
         return sent, failure
+
+    def _sending(self, letter: Stored, again: Again) -> Receipt[Sent] | QueueError:
+        try:
+            return self._access.sender.send(again(letter))
+        except QueueError as error:
+            return error
 
     def _end(self, won: list[Won], done: set[str]) -> int:
         """End them; late or not, for an end counts however late it comes."""
@@ -207,6 +223,12 @@ class Taker:
             if not _within(until, answer.result):
                 raise NotConnected(f"{count} dead letters are done and may come back: try again")
         return sum(count for count, _ in answers)
+
+
+def _result(receipt: Receipt[Sent] | QueueError) -> Callable[[float], object]:
+    if isinstance(receipt, QueueError):
+        raise receipt
+    return receipt.result
 
 
 def _within(until: float, result: Callable[[float], object]) -> object:
@@ -227,7 +249,18 @@ def redrive(access: Access, find_group: FindGroup, chunks: Iterable[list[Stored]
             found = taker.settle([each for each in letters if homes.has(each)], homes.again)
             done += found
             yield found
-    homes.tell_who_stayed(done)
+        homes.tell_who_stayed(done)
+        _tell_what_was_too_large(taker.too_large, done)
+
+
+def _tell_what_was_too_large(stayed: list[tuple[Stored, PayloadError]], done: int) -> None:
+    if stayed:
+        letter, error = stayed[0]
+        raise PayloadError(
+            f"{done:,} dead letters were redriven, {len(stayed):,} stay, the first of them "
+            f"{letter.message_id()}: {error}",
+            size=len(letter.value or b""),
+        )
 
 
 def discard(access: Access, chunks: Iterable[list[Stored]]) -> Iterator[int]:

@@ -292,11 +292,24 @@ class KafkaInbox:
             self._close_open()
             left = self.room.empty()
         handouts = [Handout.aside(self, ticket.live) for ticket in left]
-        copies = [self.write(self._given_back(ticket)) for ticket in left]
+        copies = [self._sent_back(ticket) for ticket in left]
         until = time.monotonic() + GIVE_BACK_S
+        failure: QueueError | None = None
         for ticket, handout, copy in zip(left, handouts, copies, strict=True):
-            wait_for(copy, until)
-            handout.end(ticket.number)
+            try:
+                wait_for(copy, until)
+                handout.end(ticket.number)
+            except QueueError as error:  # of one: the others are someone else's at once
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
+    def _sent_back(self, ticket: Ticket) -> Receipt[Any] | QueueError:
+        """What tells whether a copy of it is in the log."""
+        try:
+            return self.write(self._given_back(ticket))
+        except QueueError as error:
+            return error
 
     def _given_back(self, ticket: Ticket) -> Outgoing:
         past = ticket.live.retried.get(ticket.number, ())

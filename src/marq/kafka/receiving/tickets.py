@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from marq.core.catalog.definitions import QueueDefinition
 from marq.core.markers import bits
-from marq.errors import NotConnected
+from marq.errors import NotConnected, QueueError
 from marq.kafka.leasing.live import LiveClaim
 from marq.receipt import Receipt
 
@@ -72,8 +72,10 @@ class Terms(NamedTuple):
     now_ms: int
 
 
-def wait_for(copy: Receipt[Any], until: float) -> None:
-    """Wait until a copy is in the log."""
+def wait_for(copy: Receipt[Any] | QueueError, until: float) -> None:
+    """Wait until a copy is in the log; raises why it was not even sent."""
+    if isinstance(copy, QueueError):
+        raise copy
     try:
         copy.result(max(0.0, until - time.monotonic()))
     except TimeoutError:
