@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
 
 import marq
 from marq import embedded
@@ -17,7 +19,7 @@ from marq.kafka.client import config
 from marq.kafka.cluster import topics
 from marq.kafka.cluster.admin import Admin
 from marq.kafka.tracker.idle_groups import IdleGroups
-from tests.e2e.kafka_fixtures import Connect, NewQueue
+from tests.e2e.kafka_fixtures import Connect, NewQueue, new_name
 from tests.e2e.kafka_process import eventually
 from tests.kafka.house import House
 
@@ -84,6 +86,31 @@ def test_what_has_ended_is_trimmed(
     assert house.admin.starts(queue.name, 1) == [NUMBER - 2]
     troubles = [vars(record)["what"] for record in caplog.records if "what" in vars(record)]
     assert not [what for what in troubles if queue.name in what]  # other queues may have some
+
+
+def test_partitions_that_an_operator_added_are_counted_trimmed_and_purged(
+    house: House, connect: Connect, kafka: embedded.Runtime
+) -> None:
+    name = connect().queue(new_name(), partitions=1).name
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    for future in admin.create_partitions([NewPartitions(name, 2)]).values():
+        future.result(30)
+    house.admin.wait_until_led(name)
+    assert eventually(lambda: (house.admin.describe(name) or (b"", 0))[1] == 2)
+    queue = connect().queue(name)
+    other = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for number in range(NUMBER):
+        other.produce(name, b"%d" % number, partition=1)
+    assert other.flush(30) == 0
+    acked(queue, NUMBER - 2)
+
+    house.fold()
+    house.keep()
+
+    assert house.admin.starts(name, 2) == [0, NUMBER - 2]
+    assert house.keeping._stats[name][1].ready == 2
+    queue.purge()
+    assert queue.definition.purged[f"{name}:1"] == NUMBER
 
 
 def test_what_was_appended_lately_stays(house: House, new_queue: NewQueue) -> None:

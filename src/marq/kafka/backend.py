@@ -115,7 +115,8 @@ class Kafka(Access):
             version, definition = found.queue_version(name), found.queue(name)
             if definition is None:
                 raise ConfigError(f"there is no queue {name!r} to purge")
-            purge = self._purge({name: definition.partitions})
+            about = self.admin.describe(name)  # an operator may have added partitions
+            purge = self._purge({name: about[1] if about else definition.partitions})
             if self.change(name, replace(definition, purged=purge), version):
                 return
 
