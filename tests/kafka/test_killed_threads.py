@@ -52,7 +52,7 @@ def test_a_worker_tells_whoever_waits_for_it(doomed: marq.Broker, name: str) -> 
     worker.start()
     assert handled.wait(PATIENCE_S)
 
-    kill(f"marq-{name.format(queue.name)}")
+    kill(f"marq-{name.format(queue.name)}", lambda: queue.send_nowait(b"2"))
 
     with pytest.raises((marq.QueueError, Killed)):
         worker.wait()
@@ -66,7 +66,7 @@ def test_a_worker_tells_whoever_leaves_its_block(doomed: marq.Broker, name: str)
 
     with pytest.raises((marq.QueueError, Killed)), doomed.worker(queue):
         assert handled.wait(PATIENCE_S)
-        kill(f"marq-{name.format(queue.name)}")
+        kill(f"marq-{name.format(queue.name)}", lambda: queue.send_nowait(b"2"))
 
 
 @pytest.mark.parametrize("name", ["flusher", "markers", "sender", "pump-{}"])
