@@ -15,12 +15,12 @@ from marq.core.fold.state import State
 from marq.core.markers import claimed, codec
 from marq.core.markers.marker import Claim, ClaimId, Marker, Source, Tick
 from marq.kafka.client.answers import Answer, WaitingRoom
+from marq.kafka.leasing.append_time import AppendTime
 from marq.kafka.leasing.handout import Handout, Lease
 from marq.kafka.leasing.home import Home
 from marq.kafka.leasing.ledger import Ledger, reported
 from marq.kafka.leasing.live import LiveClaim
 from marq.kafka.leasing.statements import marker
-from marq.kafka.leasing.taken import Taken
 
 START_MS = 1_000_000
 PUMP_LEASE_MS = 2_500
@@ -58,7 +58,7 @@ class Pending(NamedTuple):
     """A record on its way to the log."""
 
     marker: Marker
-    heard: Callable[[Taken | None], object]
+    heard: Callable[[AppendTime | None], object]
 
 
 class Ended(NamedTuple):
@@ -125,7 +125,7 @@ class LedgerWorld:
         record = self.pending.popleft()
         for _ in range(times):
             self._append(record.marker, self.now_ms)
-        taken = Taken.at(self.now_ms) if times else None
+        taken = AppendTime.at(self.now_ms) if times else None
         self.unheard.append(lambda: record.heard(taken))
 
     def hear(self) -> None:
@@ -149,7 +149,7 @@ class LedgerWorld:
         made = Claim(claim_id, SOURCE, start, ((start, number),), PUMP_LEASE_MS)
         live = self.ledger.claim(made, [None] * number, start + number)
 
-        def heard(taken: Taken | None) -> None:
+        def heard(taken: AppendTime | None) -> None:
             live.answered(taken)
             if not live.failed:
                 live.committed()
@@ -228,7 +228,7 @@ class LedgerWorld:
         beat = self.ledger.beat(self.now_ms)
         if beat is not None:
             self.pending.append(
-                Pending(beat.marker, lambda taken: beat.taken(taken) if taken else None)
+                Pending(beat.marker, lambda taken: beat.appended(taken) if taken else None)
             )
 
     # What the ledger says.

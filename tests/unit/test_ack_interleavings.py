@@ -17,10 +17,10 @@ from marq.core.markers import bits
 from marq.core.markers.marker import Claim, ClaimId, Progress, Source
 from marq.kafka.client.answers import Answer, WaitingRoom
 from marq.kafka.leasing import handout as traced
+from marq.kafka.leasing.append_time import AppendTime
 from marq.kafka.leasing.handout import Handout, Lease
 from marq.kafka.leasing.ledger import Ledger, reported
 from marq.kafka.leasing.statements import Statement, marker
-from marq.kafka.leasing.taken import Taken
 
 PATIENCE_S = 30
 MESSAGES = 4
@@ -58,7 +58,7 @@ class Desk:
         source = Source(bytes(16), 0, "orders", "", 0)
         claim = Claim(ClaimId(1, 1), source, 0, ((0, MESSAGES),), 10_000)
         live = self.ledger.claim(claim, [None] * MESSAGES, MESSAGES)
-        live.answered(Taken.at(0))
+        live.answered(AppendTime.at(0))
         live.committed()
         home = cast(Any, type("Home", (), {"settled": 0})())
         self.handout = Handout(home, live, bits.span(0, MESSAGES), MESSAGES, 1)
@@ -108,7 +108,7 @@ class Desk:
         in_log: list[int] = []
         for statements in self.written:
             in_log += _ended(statements)
-            reported(statements, Taken.at(1))
+            reported(statements, AppendTime.at(1))
             early = [
                 index
                 for index, receipt in self.receipts.items()

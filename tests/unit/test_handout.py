@@ -9,10 +9,10 @@ import pytest
 
 from marq.core.catalog.definitions import DEFAULTS
 from marq.core.markers.marker import Claim, ClaimId, Source
+from marq.kafka.leasing.append_time import AppendTime
 from marq.kafka.leasing.desk import Desk
 from marq.kafka.leasing.handout import Handout, Lease
 from marq.kafka.leasing.live import LiveClaim
-from marq.kafka.leasing.taken import Taken
 from marq.kafka.receiving.begin import begin
 from marq.kafka.receiving.tickets import Terms, Ticket
 
@@ -50,7 +50,7 @@ def handed_out(live: LiveClaim) -> Handout:
 def test_a_beat_in_time_renews_what_waits() -> None:
     live = claim_of(3)
 
-    live.beaten(Taken.at(900))
+    live.beaten(AppendTime.at(900))
 
     assert live.lapse_ms == 1_400
     assert live.needs_beats
@@ -59,7 +59,7 @@ def test_a_beat_in_time_renews_what_waits() -> None:
 def test_what_waits_is_beaten_no_more_once_a_beat_came_too_late() -> None:
     live = claim_of(3)
 
-    live.beaten(Taken.at(1_000))
+    live.beaten(AppendTime.at(1_000))
 
     assert live.lapse_ms == 1_000
     assert not live.needs_beats
@@ -69,7 +69,7 @@ def test_a_beat_in_time_renews_what_was_handed_out() -> None:
     live = claim_of(2)
     handout = handed_out(live)
 
-    handout.beaten(Taken.at(799))
+    handout.beaten(AppendTime.at(799))
 
     assert handout.lapse_ms == 799 + 300
     assert live.needs_beats
@@ -79,8 +79,8 @@ def test_what_was_handed_out_is_beaten_no_more_once_a_beat_came_too_late() -> No
     live = claim_of(2)
     handout = handed_out(live)
 
-    handout.beaten(Taken.at(800))
-    handout.beaten(Taken.at(801))  # again is harmless
+    handout.beaten(AppendTime.at(800))
+    handout.beaten(AppendTime.at(801))  # again is harmless
 
     assert handout.lapse_ms == 0
     assert not live.needs_beats
@@ -91,47 +91,47 @@ def test_what_was_handed_out_is_beaten_no_more_once_a_beat_came_too_late() -> No
 def test_the_last_message_of_a_lost_handout_stops_its_beats_only_once() -> None:
     live = claim_of(1)
     handout = handed_out(live)
-    handout.beaten(Taken.at(800))
+    handout.beaten(AppendTime.at(800))
 
     handout.leave(1)
 
     assert live.kept == 0
 
 
-def told(live: LiveClaim, at: Taken | None) -> Handout:
+def told(live: LiveClaim, at: AppendTime | None) -> Handout:
     """All of its messages in someone's hands, and the log heard of it then."""
     handout = handed_out(live)
     assert handout.begun_record(0) is not None
-    handout.begun_at(at, handout.begun_taken)
+    handout.begun_at(at, handout.begun_written)
     return handout
 
 
 def test_a_lease_counts_from_when_the_log_heard_of_it() -> None:
-    handout = told(claim_of(1), Taken.at(950))  # long after 800: the log was away
+    handout = told(claim_of(1), AppendTime.at(950))  # long after 800: the log was away
 
     assert handout.lapse_ms == 950 + 300
-    assert handout.judge(Taken.at(1_249))
-    assert not handout.judge(Taken.at(1_250))
+    assert handout.judge(AppendTime.at(1_249))
+    assert not handout.judge(AppendTime.at(1_250))
 
 
 def test_a_lease_counts_from_the_earliest_time_the_log_may_have_heard_of_it() -> None:
-    handout = told(claim_of(1), Taken(700, 950))
+    handout = told(claim_of(1), AppendTime(700, 950))
 
     assert handout.lapse_ms == 700 + 300
 
 
-@pytest.mark.parametrize("at", [None, Taken.at(1_000), Taken(700, 1_000)])
-def test_what_the_log_heard_of_too_late_is_lost(at: Taken | None) -> None:
+@pytest.mark.parametrize("at", [None, AppendTime.at(1_000), AppendTime(700, 1_000)])
+def test_what_the_log_heard_of_too_late_is_lost(at: AppendTime | None) -> None:
     handout = told(claim_of(1), at)
 
     assert handout.lapse_ms == 0
-    assert not handout.judge(Taken.at(1_001))
+    assert not handout.judge(AppendTime.at(1_001))
 
 
 def test_what_was_lost_stays_so_whatever_is_heard_of_it() -> None:
     handout = told(claim_of(1), None)
 
-    handout.begun_at(Taken.at(900), 0)
+    handout.begun_at(AppendTime.at(900), 0)
 
     assert handout.lapse_ms == 0
 
@@ -140,22 +140,22 @@ def test_until_it_is_known_that_the_log_heard_of_it_the_shorter_lease_counts() -
     handout = handed_out(claim_of(1))
     assert handout.begun_record(0) is not None
 
-    assert handout.judge(Taken.at(799))
-    assert not handout.judge(Taken.at(800))
+    assert handout.judge(AppendTime.at(799))
+    assert not handout.judge(AppendTime.at(800))
 
 
 def test_what_ended_before_the_log_heard_of_it_is_in_time_until_the_claim_lapses() -> None:
     handout = handed_out(claim_of(1))
     assert handout.begun_record(ended=1) is None
 
-    assert handout.judge(Taken.at(999))
-    assert not handout.judge(Taken.at(1_000))
+    assert handout.judge(AppendTime.at(999))
+    assert not handout.judge(AppendTime.at(1_000))
 
 
 def test_what_may_have_been_taken_too_late_is_not_in_time() -> None:
-    handout = told(claim_of(1), Taken.at(500))
+    handout = told(claim_of(1), AppendTime.at(500))
 
-    assert not handout.judge(Taken(700, 800))
+    assert not handout.judge(AppendTime(700, 800))
     assert not handout.judge(None)
 
 
@@ -167,22 +167,24 @@ def test_a_message_that_left_its_handout_is_begun_when_that_one_is() -> None:
     other = handout.split(1, deadline_ms=5_000)
 
     assert not own.begun_known
-    assert not own.judge(Taken.at(1_000))  # the claim's lease: the begun may have come too late
-    handout.begun_at(Taken.at(700), 0)
+    assert not own.judge(
+        AppendTime.at(1_000)
+    )  # the claim's lease: the begun may have come too late
+    handout.begun_at(AppendTime.at(700), 0)
     assert other.begun_known
-    assert other.judge(Taken.at(999))
-    assert other.judge(Taken.at(4_899))
-    assert not other.judge(Taken.at(4_900))
+    assert other.judge(AppendTime.at(999))
+    assert other.judge(AppendTime.at(4_899))
+    assert not other.judge(AppendTime.at(4_900))
 
 
 def test_a_lease_that_was_made_longer_after_its_end_is_lost() -> None:
     handout = handed_out(claim_of(1))
     assert handout.begun_record(0) is not None
-    handout.begun_at(Taken.at(400), 0)
+    handout.begun_at(AppendTime.at(400), 0)
     own = handout.split(0, deadline_ms=5_000)
 
     assert own.lapse_ms == 4_900
-    assert not own.judge(Taken.at(800)), "the log had let it lapse"
+    assert not own.judge(AppendTime.at(800)), "the log had let it lapse"
 
     assert own.lapse_ms == 0
     assert not own.kept_alive
@@ -191,25 +193,25 @@ def test_a_lease_that_was_made_longer_after_its_end_is_lost() -> None:
 def test_a_lease_that_could_not_be_made_longer_ends_when_it_would_have() -> None:
     handout = handed_out(claim_of(1))
     assert handout.begun_record(0) is not None
-    handout.begun_at(Taken.at(400), 0)
+    handout.begun_at(AppendTime.at(400), 0)
     own = handout.split(0, deadline_ms=5_000)
 
     assert not own.judge(None)
 
     assert own.lapse_ms == 800
-    assert own.judge(Taken.at(799))
+    assert own.judge(AppendTime.at(799))
 
 
 def test_a_beat_renews_what_is_to_be_made_longer_only_before_its_end() -> None:
     handout = handed_out(claim_of(1))
     assert handout.begun_record(0) is not None
-    handout.begun_at(Taken.at(400), 0)
+    handout.begun_at(AppendTime.at(400), 0)
     own = handout.split(0, deadline_ms=5_000)
 
-    own.beaten(Taken.at(700))
+    own.beaten(AppendTime.at(700))
     assert own.certain_ms == 1_000
 
-    own.beaten(Taken.at(1_000))
+    own.beaten(AppendTime.at(1_000))
     assert own.lapse_ms == 0
 
 

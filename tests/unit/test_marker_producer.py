@@ -12,7 +12,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Ka
 from marq.core.names import DEFAULT
 from marq.kafka.client import lasting
 from marq.kafka.client.clock import BrokerClock
-from marq.kafka.leasing.taken import Taken
+from marq.kafka.leasing.append_time import AppendTime
 from marq.kafka.marking.marker_producer import MarkerProducer, MarkerRecord
 
 Reported = Callable[[KafkaError | None, Any], None]
@@ -65,7 +65,7 @@ class Rig:
         self.clock = BrokerClock()
         self.clock.sample(0, 1_000)
         self.producer: MarkerProducer
-        self.heard: list[Taken | None] = []
+        self.heard: list[AppendTime | None] = []
 
     def make(self, settings: dict[str, Any]) -> FakeProducer:
         self.made.append(FakeProducer())
@@ -89,7 +89,7 @@ def test_the_log_says_when_it_took_a_record(rig: Rig) -> None:
 
     rig.made[0].answer(None, Written(1_234))
 
-    assert rig.heard == [Taken(1_234, 1_234)]
+    assert rig.heard == [AppendTime(1_234, 1_234)]
 
 
 def test_a_record_sent_again_may_have_been_taken_the_first_time(rig: Rig) -> None:

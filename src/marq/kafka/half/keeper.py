@@ -27,7 +27,7 @@ from marq.kafka.client import answers
 from marq.kafka.client.clock import BrokerClock
 from marq.kafka.client.config import Config
 from marq.kafka.half.opened import KafkaHalf
-from marq.kafka.leasing.taken import Taken
+from marq.kafka.leasing.append_time import AppendTime
 from marq.kafka.marking.marker_producer import MarkerProducer, MarkerRecord
 from marq.receipt import Receipt
 
@@ -101,7 +101,7 @@ class Keeper:
         """Write a marker, and tell when that is in the log."""
         answer: answers.Answer[None] = answers.Answer(self._waiting)
 
-        def heard(taken: Taken | None) -> None:
+        def heard(taken: AppendTime | None) -> None:
             _fill(answer, taken)
 
         self.started().write(MarkerRecord(partition, codec.encode(marker), heard))
@@ -144,7 +144,7 @@ class Keeper:
     def _write_end(self, partition: int, some: list[_Ended]) -> None:
         refs: tuple[ParkedRef, ...] = tuple(half.ref for half, _ in some)
 
-        def heard(taken: Taken | None) -> None:
+        def heard(taken: AppendTime | None) -> None:
             for half, answer in some:
                 self.let_go(half)
                 if answer is not None:
@@ -175,7 +175,7 @@ class Keeper:
             HeldParked(half.ref, Action.EXTEND, half.terms.half.check_after_ms) for half in some
         )
 
-        def heard(taken: Taken | None) -> None:
+        def heard(taken: AppendTime | None) -> None:
             for half in some:
                 if taken is not None and half.owned is not None:
                     after_ms = half.terms.half.check_after_ms
@@ -230,7 +230,7 @@ class Keeper:
                 )
 
 
-def _fill(answer: answers.Answer[None], taken: Taken | None) -> None:
+def _fill(answer: answers.Answer[None], taken: AppendTime | None) -> None:
     if taken is None:
         answer.fail(NotConnected("the log takes no record about half messages"))
     else:

@@ -9,9 +9,9 @@ from marq.core.markers.marker import Begun, Held
 from marq.errors import DeliveryError, LeaseLost
 from marq.kafka.client.answers import Answer
 from marq.kafka.client.clock import CLOSED_MS, FORKED_MS
+from marq.kafka.leasing.append_time import AppendTime
 from marq.kafka.leasing.home import Home
 from marq.kafka.leasing.live import LiveClaim
-from marq.kafka.leasing.taken import Taken
 
 _NEVER = 1 << 62
 
@@ -34,12 +34,14 @@ class Handout:
         "begin",
         "begin_by_ms",
         "begun",
-        "begun_taken",
+        "begun_sent",
+        "begun_written",
         "claim",
         "clock",
         "desk",
         "dirty",
         "ended",
+        "ended_written",
         "extends",
         "granted_ms",
         "held",
@@ -54,8 +56,6 @@ class Handout:
         "origin",
         "receipt",
         "started",
-        "taken",
-        "told",
         "wanted",
     )
 
@@ -78,9 +78,9 @@ class Handout:
         """What is still to be written as begun."""
         self.started: list[int] = []
         """What was begun one by one since."""
-        self.begun_taken = 0
+        self.begun_written = 0
         """How many of `started` are written."""
-        self.told = False
+        self.begun_sent = False
         """Whether the log may know that any of it was begun."""
         self.known = -1
         """How many of them are known to be in the log; -1: not even `begun` is."""
@@ -88,7 +88,7 @@ class Handout:
         self.ended: list[int] = []
         self.held: list[Held] = []
         self.dirty = False
-        self.taken = 0
+        self.ended_written = 0
         """How many of `ended` are written."""
         self.receipt: Answer[None] | None = None
         self.last: Answer[None] | None = None
@@ -135,7 +135,7 @@ class Handout:
     def _next_receipt(self) -> Answer[None]:
         with self.desk.lock:
             if self.receipt is None:
-                if len(self.ended) == self.taken and not self.held and self.last is not None:
+                if self.last is not None and not self.unwritten:
                     return self.last  # the flusher was faster: it is in that record
                 self.receipt = Answer(self.desk.waiting)
             return self.receipt
@@ -144,8 +144,8 @@ class Handout:
         """What has gathered since the last flush; the desk's lock is held. See `end`."""
         self.dirty = False
         receipt, self.receipt = self.receipt, None
-        ended = self.ended[self.taken :]
-        self.taken += len(ended)
+        ended = self.ended[self.ended_written :]
+        self.ended_written += len(ended)
         held, self.held = self.held, []
         leaving, self.leaving = self.leaving, 0
         self.home.settled += len(ended) + leaving
@@ -157,7 +157,7 @@ class Handout:
     @property
     def unwritten(self) -> int:
         """Messages that are settled, of which nothing is written yet."""
-        return len(self.ended) - self.taken + len(self.held)
+        return len(self.ended) - self.ended_written + len(self.held)
 
     def start(self, lease: Lease, lapse_ms: int) -> None:
         """They were waiting and are handed out: their lease starts, and is over then."""
@@ -215,17 +215,17 @@ class Handout:
         own = Handout(self.home, self.claim, bit, 1, self.attempt)
         own.wanted, own.begin_by_ms = self.wanted, self.begin_by_ms
         if not bit:
-            own.known, own.told = 0, self.told
+            own.known, own.begun_sent = 0, self.begun_sent
             own.origin = None if self.begun_known else self
         elif self.extends is not None:  # it waits for the log's word on its own longer lease
-            self.origin, self.told, self.known = own, True, 0
+            self.origin, self.begun_sent, self.known = own, True, 0
         return own
 
     def _unbegin(self, index: int) -> int:
         """Let another handout write that it begun, if it is not written; the lock is held."""
         bit = self.begun & 1 << index
         self.begun &= ~bit
-        if index in self.started[self.begun_taken :]:
+        if index in self.started[self.begun_written :]:
             self.started.remove(index)
             return 1 << index
         return bit
@@ -251,21 +251,21 @@ class Handout:
         if count and self.open == 0:
             self._let_lapse()
 
-    def beaten(self, taken: Taken) -> None:
+    def beaten(self, appended: AppendTime) -> None:
         """The log took a beat; see `LiveClaim.beaten`."""
-        if taken.latest_ms < self.certain_ms:
-            self._count_from(taken.earliest_ms)
+        if appended.latest_ms < self.certain_ms:
+            self._count_from(appended.earliest_ms)
         else:
             self.give_up()
 
-    def begun_at(self, taken: Taken | None, started: int) -> None:
+    def begun_at(self, appended: AppendTime | None, started: int) -> None:
         """The log took begun, with so many of `started`, or never will."""
-        if taken is None or taken.latest_ms >= self.begin_by():
+        if appended is None or appended.latest_ms >= self.begin_by():
             self.give_up()  # too late: the message may be on its way elsewhere
             return
         if self.known < 0 and self.lapse_ms:
             # After an outage this is long after the hand-out.
-            self._count_from(taken.earliest_ms)
+            self._count_from(appended.earliest_ms)
         self.known = max(self.known, started)
 
     def _count_from(self, at_ms: int) -> None:
@@ -294,13 +294,13 @@ class Handout:
 
     def begun_record(self, ended: int) -> Begun | None:
         """What of it is to be written as begun, without what has ended meanwhile."""
-        started = self.started[self.begun_taken :]
-        self.begun_taken += len(started)
+        started = self.started[self.begun_written :]
+        self.begun_written += len(started)
         indexes = (self.begun | (as_mask(started) if started else 0)) & ~ended
         self.begun = 0
         if not indexes:
             return None
-        self.told = True
+        self.begun_sent = True
         return Begun(indexes, self.lease_ms, self.attempt, self.kept_alive, self.ahead_ms)
 
     @classmethod
@@ -335,23 +335,23 @@ class Handout:
             return self.lapse_ms
         return min(self.lapse_ms, max(self.granted_ms, self.extends.certain_ms))
 
-    def judge(self, taken: Taken | None) -> bool:
+    def judge(self, appended: AppendTime | None) -> bool:
         """Whether the log took a record of it within the lease; the desk's lock is held."""
-        in_time = taken is not None and taken.latest_ms < self._over_ms()
+        in_time = appended is not None and appended.latest_ms < self._over_ms()
         if self.extends is not None:  # what is said first of it is that its lease is longer
-            self._extended(taken, in_time)
+            self._extended(appended, in_time)
         return in_time
 
     def _over_ms(self) -> int:
-        if not self.told:  # acked before a lease had started: the claim's is the one that counts
+        if not self.begun_sent:  # acked before a lease had started: the claim's lease counts
             return self.begin_by()
         return self.certain_ms if self.begun_known else min(self.certain_ms, self.begin_by())
 
-    def _extended(self, taken: Taken | None, in_time: bool) -> None:
+    def _extended(self, appended: AppendTime | None, in_time: bool) -> None:
         """The log took the longer lease, or too late, or never will."""
         certain_ms, self.extends = self.certain_ms, None
         if not in_time:
-            self.lapse_ms = certain_ms if taken is None else 0
+            self.lapse_ms = certain_ms if appended is None else 0
         if not self.lapse_ms:
             self._let_lapse()
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from marq.core.markers.marker import Claim, KeepAlive
 from marq.errors import QueueError
+from marq.kafka.leasing.append_time import AppendTime
 from marq.kafka.leasing.desk import Desk
 from marq.kafka.leasing.handout import Handout
 from marq.kafka.leasing.live import LiveClaim
 from marq.kafka.leasing.statements import LedgerBatch, Reply, Statement
-from marq.kafka.leasing.taken import Taken
 
 _HANDOUTS_A_RECORD = 2_000
 
@@ -23,12 +23,12 @@ class Beat(NamedTuple):
     claims: list[LiveClaim]
     handouts: list[Handout]
 
-    def taken(self, taken: Taken) -> None:
+    def appended(self, appended: AppendTime) -> None:
         """The log took it."""
         for live in self.claims:
-            live.beaten(taken)
+            live.beaten(appended)
         for handout in self.handouts:
-            handout.beaten(taken)
+            handout.beaten(appended)
 
 
 class Ledger(Desk):
@@ -85,8 +85,8 @@ class Ledger(Desk):
 
 
 def reported(
-    statements: list[Statement], taken: Taken | None, error: Exception | None = None
+    statements: list[Statement], appended: AppendTime | None, error: Exception | None = None
 ) -> list[Reply]:
     """The log took a record of these, or never will (None), for that reason; what was settled by
     it in vain."""
-    return [reply for each in statements for reply in each.heard(taken, error)]
+    return [reply for each in statements for reply in each.heard(appended, error)]

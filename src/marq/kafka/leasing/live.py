@@ -6,8 +6,8 @@ from typing import Any
 
 from marq.core.markers.marker import Claim
 from marq.core.messages.header import Past
+from marq.kafka.leasing.append_time import AppendTime
 from marq.kafka.leasing.desk import Desk
-from marq.kafka.leasing.taken import Taken
 
 
 class LiveClaim:
@@ -59,20 +59,20 @@ class LiveClaim:
         by itself, and an ack of it that is on its way is judged without the claim."""
         return not self.unbegun and not self.kept and self.leased_ms <= now_ms
 
-    def answered(self, taken: Taken | None) -> None:
+    def answered(self, appended: AppendTime | None) -> None:
         """The log took the claim, or never will (None)."""
-        if taken is None:
+        if appended is None:
             self.failed = True
         else:
-            self.lapse_ms = taken.earliest_ms + self.claim.lease_ms
+            self.lapse_ms = appended.earliest_ms + self.claim.lease_ms
         self.acknowledged = True
 
-    def beaten(self, taken: Taken) -> None:
+    def beaten(self, appended: AppendTime) -> None:
         """The log took a beat. One that came too late is the last: after a silence the log gives
         leases more time than we reckon with, and what nobody here will settle must not be kept
         from others."""
-        if taken.latest_ms < self.lapse_ms:
-            self.lapse_ms = max(self.lapse_ms, taken.earliest_ms + self.claim.lease_ms)
+        if appended.latest_ms < self.lapse_ms:
+            self.lapse_ms = max(self.lapse_ms, appended.earliest_ms + self.claim.lease_ms)
         else:
             self.given_up = True
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from marq.core.markers.marker import Begun, ClaimId, Held, Hold, Progress, Step
 from marq.errors import QueueError
 from marq.kafka.client.answers import Answer
+from marq.kafka.leasing.append_time import AppendTime
 from marq.kafka.leasing.handout import Handout, as_mask
-from marq.kafka.leasing.taken import Taken
 
 log = logging.getLogger("marq.kafka")
 
@@ -33,12 +33,12 @@ class Reply:
         self.waits = 0
         """Statements of it that were not heard of yet."""
 
-    def heard(self, taken: Taken | None, error: Exception | None) -> bool:
+    def heard(self, appended: AppendTime | None, error: Exception | None) -> bool:
         """The log took a statement of it, or never will (None); whether all was in vain."""
         handout = self._handout
         with handout.desk.lock:
-            self._in_time = self._in_time and handout.judge(taken)
-            self._error = self._error or error or (_REFUSED if taken is None else None)
+            self._in_time = self._in_time and handout.judge(appended)
+            self._error = self._error or error or (_REFUSED if appended is None else None)
             self.waits -= 1
             if self.waits:
                 return False
@@ -65,31 +65,31 @@ class Reply:
 class Item:
     """What one statement says of one handout."""
 
-    __slots__ = ("begun", "begun_taken", "handout", "reply")
+    __slots__ = ("begun", "begun_written", "handout", "reply")
 
     def __init__(
-        self, handout: Handout, begun: bool, begun_taken: int, reply: Reply | None
+        self, handout: Handout, begun: bool, begun_written: int, reply: Reply | None
     ) -> None:
         self.handout = handout
         self.begun = begun
-        self.begun_taken = begun_taken
+        self.begun_written = begun_written
         """How many begun one by one are known by it; -1: it says nothing of that."""
         self.reply = reply
         """None: nothing is settled by it."""
 
-    def heard(self, taken: Taken | None, error: Exception | None) -> bool:
+    def heard(self, appended: AppendTime | None, error: Exception | None) -> bool:
         """The log took it, or never will (None); whether messages were settled in vain."""
         handout = self.handout
         if self.begun:
-            handout.begun_at(taken, self.begun_taken)
-        elif taken is not None:
-            handout.known = max(handout.known, self.begun_taken)
+            handout.begun_at(appended, self.begun_written)
+        elif appended is not None:
+            handout.known = max(handout.known, self.begun_written)
         if self.begun and handout.begin is not None:
             if handout.begun_known:
                 handout.begin.fill(None)
             else:
                 handout.begin.fail(handout.lost("of this delivery"))
-        return self.reply is not None and self.reply.heard(taken, error)
+        return self.reply is not None and self.reply.heard(appended, error)
 
 
 class Statement(NamedTuple):
@@ -98,12 +98,12 @@ class Statement(NamedTuple):
     says: Step | Held
     items: list[Item]
 
-    def heard(self, taken: Taken | None, error: Exception | None) -> Iterator[Reply]:
+    def heard(self, appended: AppendTime | None, error: Exception | None) -> Iterator[Reply]:
         """The log took it, or never will (None): nobody whom it concerns misses that for another.
         What was settled in vain."""
         for item in self.items:
             try:
-                if item.heard(taken, error) and item.reply is not None:
+                if item.heard(appended, error) and item.reply is not None:
                     yield item.reply
             except Exception as unheard:
                 log.exception("a report was not heard")
@@ -165,14 +165,14 @@ class LedgerBatch:
         reply = Reply(handout, len(ended) + leaving, receipt)
         self._replies.append(reply)
         if begun and held:
-            self._first.add(Item(handout, True, handout.begun_taken, None), 0, begun)
+            self._first.add(Item(handout, True, handout.begun_written, None), 0, begun)
             begun = None
         for each in held:
             reply.waits += 1
             self._held.append(Statement(each, [Item(handout, False, -1, reply)]))
         if ended or begun:
             reply.waits += bool(ended)
-            about = (begun is not None, handout.begun_taken, reply if ended else None)
+            about = (begun is not None, handout.begun_written, reply if ended else None)
             self._rest.add(Item(handout, *about), mask, begun)
 
     def fail(self, error: Exception) -> None:

@@ -15,12 +15,12 @@ from marq.kafka.client import codes
 from marq.kafka.client.clock import BrokerClock
 from marq.kafka.client.lasting import LastingProducer
 from marq.kafka.client.refusals import denied
-from marq.kafka.leasing.taken import Taken
+from marq.kafka.leasing.append_time import AppendTime
 
 log = logging.getLogger("marq.kafka")
 
 
-OutcomeReport = Callable[[Taken | None], None]
+OutcomeReport = Callable[[AppendTime | None], None]
 """Called once the log took a record; None: it can never be written."""
 
 
@@ -62,9 +62,9 @@ class MarkerRecord:
         self.first_ms: int | None = None
         """When it was sent first; None: not yet."""
 
-    def taken(self, taken: Taken) -> None:
+    def appended(self, appended: AppendTime) -> None:
         """The log has it."""
-        self._told(lambda: self.report(taken))
+        self._told(lambda: self.report(appended))
 
     def refused(self, error: KafkaError) -> None:
         """It can never be written."""
@@ -113,7 +113,7 @@ class MarkerProducer(LastingProducer):
 
         def reported(error: KafkaError | None, message: Any) -> None:
             if error is None:
-                record.taken(self._taken(record.partition, message, tried_ms, is_first))
+                record.appended(self._taken(record.partition, message, tried_ms, is_first))
             elif codes.is_never_written(error) or not record.again or self._closing:
                 log.error("marker not written", extra={"error": error.str()})
                 self._refused(error)
@@ -154,12 +154,12 @@ class MarkerProducer(LastingProducer):
             self._open.discard(record)
             self._reported.notify_all()
 
-    def _taken(self, partition: int, message: Any, tried_ms: int, once: bool) -> Taken:
+    def _taken(self, partition: int, message: Any, tried_ms: int, once: bool) -> AppendTime:
         kind, at_ms = message.timestamp()
         if kind != TIMESTAMP_LOG_APPEND_TIME:
-            return Taken(tried_ms, self._clock.now_ms())  # the broker had it already
+            return AppendTime(tried_ms, self._clock.now_ms())  # the broker had it already
         self._clock.sample(partition, at_ms)
-        return Taken.at(at_ms) if once else Taken(min(tried_ms, at_ms), at_ms)
+        return AppendTime.at(at_ms) if once else AppendTime(min(tried_ms, at_ms), at_ms)
 
     def _died(self, error: BaseException) -> None:
         super()._died(error)

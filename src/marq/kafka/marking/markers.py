@@ -17,11 +17,11 @@ from marq.core.subject import Subject
 from marq.errors import NotConnected, QueueError
 from marq.kafka.client.answers import Answer, WaitingRoom
 from marq.kafka.client.clock import BrokerClock
+from marq.kafka.leasing.append_time import AppendTime
 from marq.kafka.leasing.desk import Desk
 from marq.kafka.leasing.ledger import Beat, Ledger, reported
 from marq.kafka.leasing.live import LiveClaim
 from marq.kafka.leasing.statements import Reply, Statement, marker, settled
-from marq.kafka.leasing.taken import Taken
 from marq.kafka.marking.marker_producer import MarkerProducer, MarkerRecord, OutcomeReport
 
 CLOSE_S = 10.0
@@ -65,7 +65,7 @@ class Markers:
         """What was settled in vain, until a flush has told of it."""
         self._flusher = threads.start(self._flush_when_dirty, "marq-flusher", self._died)
         for ledger in self.ledgers:  # asks what time it is
-            self.write(ledger.partition, Tick(), lambda taken: None, again=False)
+            self.write(ledger.partition, Tick(), lambda appended: None, again=False)
 
     def ledger(self, topic: str, partition: int) -> Ledger:
         """Where a source partition is kept account of."""
@@ -86,8 +86,8 @@ class Markers:
     def claim(self, live: LiveClaim, answered: Callable[[], None]) -> None:
         """Write a claim; `answered` is called when the log has it, or never will."""
 
-        def heard(taken: Taken | None) -> None:
-            live.answered(taken)
+        def heard(appended: AppendTime | None) -> None:
+            live.answered(appended)
             answered()
 
         self.write(live.desk.partition, live.claim, heard)
@@ -95,7 +95,7 @@ class Markers:
     def append(self, partition: int, marker: Marker) -> Answer[bool]:
         """Write a marker and answer whether the log has it, for whoever needs no more of it."""
         answer: Answer[bool] = Answer(self.waiting)
-        self.write(partition, marker, lambda taken: answer.fill(taken is not None))
+        self.write(partition, marker, lambda appended: answer.fill(appended is not None))
         return answer
 
     # Progress, coalesced.
@@ -151,7 +151,7 @@ class Markers:
         record = MarkerRecord(
             partition,
             value,
-            lambda taken: self._heard(statements, taken),
+            lambda appended: self._heard(statements, appended),
             part_of=part_of,
             too_large=too_large,
         )
@@ -176,10 +176,13 @@ class Markers:
         self._say(partition, statements[middle:], part_of)
 
     def _heard(
-        self, statements: list[Statement], taken: Taken | None, error: Exception | None = None
+        self,
+        statements: list[Statement],
+        appended: AppendTime | None,
+        error: Exception | None = None,
     ) -> None:
         """The log has answered."""
-        self._refused += reported(statements, taken, error)
+        self._refused += reported(statements, appended, error)
 
     # Beats.
 
@@ -197,9 +200,9 @@ class Markers:
                 self._write_beat(ledger.partition, beat)
 
     def _write_beat(self, partition: int, beat: Beat) -> None:
-        def heard(taken: Taken | None) -> None:
-            if taken is not None:
-                beat.taken(taken)
+        def heard(appended: AppendTime | None) -> None:
+            if appended is not None:
+                beat.appended(appended)
 
         self.write(partition, beat.marker, heard, again=False)
 
