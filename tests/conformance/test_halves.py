@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import marq
+from marq.core.markers.marker import HalfAnswer
 from tests.conformance.world import World
 
 SOON = {"check_after": "400ms", "check_every": "400ms"}
@@ -333,6 +334,44 @@ def test_never_decided_it_is_a_dead_letter_that_tells_why(world: World, database
     assert "database away" in reasons[0] and "nonsense" in reasons[1]
     assert orders.dead_letters.redrive() == 1
     assert world.take_one(orders).message_id == half.id
+
+
+@pytest.mark.needs_tracker
+def test_while_no_member_lives_nothing_is_given_up(world: World, database: Database) -> None:
+    orders = world.joined_queue()
+    shop = group(world, orders, database, max_checks=1)
+    with killed(), shop.half(b"1") as half:
+        database.said[half.id] = marq.COMMIT
+        raise OwnerGone
+    shop.close()
+
+    def asked_often() -> bool:
+        world.let_pass("500ms")
+        found = world.broker.backend.halves.seen()
+        return any(each.stored.address == half.id and each.asked >= 3 for each in found)
+
+    world.wait_until(asked_often)
+    group(world, orders, database)
+    world.let_pass("3s")
+
+    assert world.take_one(orders).message_id == half.id
+    assert orders.dead_letters.list() == []
+
+
+@pytest.mark.needs_tracker
+def test_the_first_of_two_answers_counts(world: World, database: Database) -> None:
+    orders = world.joined_queue()
+    shop = group(world, orders, database, check_after="1m")
+    with killed(), shop.half(b"1") as half:
+        raise OwnerGone
+    [seen] = [h for h in world.broker.backend.halves.seen() if h.stored.address == half.id]
+
+    for verdict in (marq.COMMIT, marq.ROLLBACK, marq.COMMIT):
+        answer = HalfAnswer((seen.ref,), verdict)
+        world.broker.backend.halves.answer(seen.stored.partition, answer).result()
+
+    assert world.take_one(orders).message_id == half.id
+    assert world.is_quiet(orders)
 
 
 @pytest.mark.needs_tracker

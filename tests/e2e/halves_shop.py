@@ -32,6 +32,7 @@ class ShopPlan(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     servers: str
     queue: str
     database: str
+    check_after: str = "2s"
     orders: int = 0
     threads: int = 4
     dies_at: str = ""
@@ -125,8 +126,9 @@ def main() -> None:
 
     with marq.connect(f"kafka://{plan.servers}") as broker:
         queue = broker.queue(plan.queue)
-        options = {"check_after": "2s", "check_every": "1s"}
-        group = queue.producer_group(f"g{plan.queue}", check=check, **options)  # type: ignore[arg-type]
+        group = queue.producer_group(
+            f"g{plan.queue}", check=check, check_after=plan.check_after, check_every="1s"
+        )
         print("ready", flush=True)
         shop = Shop(plan, group)
         hands = [

@@ -30,6 +30,8 @@ from tests.e2e.kafka_process import eventually
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 240.0
+LONG = "30s"
+"""Nobody stands still for so long whom no test stops."""
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka, pytest.mark.java, pytest.mark.timeout(800)]
 soak = pytest.mark.skipif("OUTAGES" not in os.environ, reason="minutes long: run by make soak")
@@ -166,7 +168,7 @@ def test_owners_are_killed_at_every_step_or_stand_still(tracked: Tracked, tmp_pa
             for number, step in enumerate(STEPS)
         ]
         frozen = found.shop(orders=40, pause_s=0.2, seed=50)
-        lively = found.shop(orders=100, seed=60)
+        lively = found.shop(orders=100, seed=60, check_after=LONG)
         found.freeze_amid(frozen)
         for shop in (*killed, lively):
             shop.wait_for("done")
@@ -196,7 +198,7 @@ def test_thousands_with_the_tracker_killed_and_its_checkpoint_lost(
                 for number, step in enumerate(STEPS)
             ]
             frozen = found.shop(orders=80, pause_s=0.1, seed=100 * round_number + 50)
-            lively = found.shop(orders=300, seed=100 * round_number + 60)
+            lively = found.shop(orders=300, seed=100 * round_number + 60, check_after=LONG)
             found.freeze_amid(frozen)
             if round_number % 2:
                 tracked.tracker.kill()
