@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from marq import forks
 from marq.backend import Backend, HalfSending, OpenHalf
 from marq.checking import Checkers, CheckFunction, asked_now
 from marq.core import names
@@ -31,8 +32,20 @@ from marq.receipt import Receipt
 
 log = logging.getLogger("marq.half")
 
-_deciding = threading.Lock()
-"""Held while nothing but a field is looked at and set."""
+
+class _Deciding:
+    """The one lock of all half messages, held while nothing but a field is looked at and set."""
+
+    def __init__(self) -> None:
+        self.forked()
+        forks.tell(self)
+
+    def forked(self) -> None:
+        """In a child nobody holds it."""
+        self.lock = threading.Lock()
+
+
+_deciding = _Deciding()
 
 
 class Half:
@@ -64,7 +77,7 @@ class Half:
         return self._decide(Check.ROLLBACK, self._opened.rollback)
 
     def _decide(self, verdict: Check, decide: Callable[[], Receipt[None]]) -> Receipt[None]:
-        with _deciding:
+        with _deciding.lock:
             before, self._decided = self._decided, self._decided or verdict
         if before is None:
             self._receipt = decide()
