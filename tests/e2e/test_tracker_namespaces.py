@@ -15,7 +15,12 @@ from typer.testing import CliRunner
 
 import marq
 from marq.cli import app
+from marq.core import names
 from marq.core.markers import codec
+from marq.core.markers.marker import Action, Claim, ClaimId, Held, Hold, Progress, Source, Step
+from marq.core.messages import header
+from marq.core.messages.header import Meta
+from marq.core.messages.stored import Outgoing
 from marq.errors import UnknownMarkerVersion
 from marq.kafka.backend import Kafka
 from tests.e2e.kafka_fixtures import new_name
@@ -68,6 +73,52 @@ def test_each_namespace_s_tracker_keeps_its_time(
         assert taken(queue, 1) == {"deadly": [1]}
     for name in ("pay", "ship"):
         assert theirs.metrics(namespace=name)["marq_tracker_messages_total"] > 0
+
+
+def test_a_team_that_forges_in_its_own_logs_does_nothing_to_another_s_messages(
+    theirs: TrackerProcess, teams: dict[str, marq.Broker], tracked: Tracked
+) -> None:
+    """All trackers run: the one of no namespace is told to bury, copy, end and release what is
+    another's."""
+    queue = teams["pay"].queue(new_name(), partitions=1, lease="1m")
+    for payload in ("0", "1", "2"):
+        queue.send(payload)
+    pay, attacker = (teams[name].backend for name in ("pay", ""))
+    assert isinstance(pay, Kafka) and isinstance(attacker, Kafka)
+    before = tracked.tracker.metrics()["marq_tracker_put_off_total"]
+
+    forge(attacker, queue.name, pay.admin.topic_id(queue.name) or b"")
+
+    def put_off() -> bool:
+        now = tracked.tracker.metrics()["marq_tracker_put_off_total"]
+        return now >= before + EVENTS
+
+    assert eventually(put_off, PATIENCE_S), tracked.tracker.tail()
+    assert pay.admin.spans({queue.name: 1, f"dlq.{queue.name}": 1}) == {
+        (queue.name, 0): (0, 3),
+        (f"dlq.{queue.name}", 0): (0, 0),
+    }
+    assert taken(queue, 3) == {"0": [1], "1": [1], "2": [1]}
+
+
+EVENTS = 3
+"""A message to be buried, one that lapsed, one that is due."""
+
+
+def forge(attacker: Kafka, queue: str, topic_id: bytes) -> None:
+    source = Source(topic_id, 0, queue, "", 0)
+    buried, lapsed, ended = (ClaimId(666, number) for number in (1, 2, 3))
+    place = names.markers_partition(queue, 0, attacker.markers_partitions)
+    for marker in (
+        Claim(buried, source, 0, ((0, 1),), 600_000),
+        Hold((Held(buried, 1, Action.BURY, reason="because"),)),
+        Claim(lapsed, source, 1, ((1, 1),), 1),
+        Claim(ended, source, 2, ((2, 1),), 600_000),
+        Progress((Step(ended, 1),)),
+    ):
+        attacker.sender.append("marq.markers", place, codec.encode(marker), 30)
+    parked = header.join(Meta(queue=queue, delay_ms=1), ())
+    attacker.sender.send(Outgoing("marq.delayed", 0, None, b"forged", parked)).result(30)
 
 
 def test_a_newer_record_stops_one_namespace_alone_until_it_is_skipped_on_request(
