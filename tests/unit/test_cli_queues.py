@@ -180,3 +180,11 @@ def test_who_looks_for_a_queue_in_memory_is_told_that_it_is_gone() -> None:
 
     assert result.exit_code == 2
     assert "memory:// is gone with its process" in sentence(result)
+
+
+def test_where_there_are_no_queues_a_sentence_says_so(shop: Shop) -> None:
+    listed, as_json = shop.queue("ls"), shop.queue("ls", "--json")
+
+    assert (listed.exit_code, listed.stdout) == (0, "")
+    assert sentence(listed) == "there are no queues: marq queue create NAME makes one"
+    assert json.loads(as_json.stdout) == []

@@ -49,6 +49,8 @@ def list_all(url: Url = None, as_json: Json = False) -> None:
         ]
     if as_json:
         return typer.echo(shown.line(found))
+    if not found:
+        return typer.echo("there are no ordered groups", err=True)
     table = Table("queue", "group", "kind", "partitions", "members")
     for each in found:
         members = ", ".join(each["members"]) or "-"

@@ -49,6 +49,8 @@ def list_all(url: Url = None, as_json: Json = False) -> None:
         typer.echo(f"made by a newer marq, upgrade to see them: {', '.join(newer)}", err=True)
     if as_json:
         return typer.echo(shown.line(found))
+    if not found:
+        return typer.echo("there are no queues: marq queue create NAME makes one", err=True)
     table = Table(*(column.replace("_", " ") for column in (*_COLUMNS, "paused")))
     for queue in found:
         table.add_row(*(shown.cell(queue[column]) for column in (*_COLUMNS, "paused")))
