@@ -283,12 +283,12 @@ class Backend(Protocol):
 
     def redrive(self, chunks: Iterable[list[Stored]]) -> Iterator[int]:
         """Send dead letters to where they are read again and end them here, one chunk after the
-        other as it is asked for; how many of each: what someone else has taken meanwhile is not
+        other as it is asked for; how many of each: what someone else has claimed meanwhile is not
         sent."""
         ...
 
     def discard(self, chunks: Iterable[list[Stored]]) -> Iterator[int]:
-        """End dead letters; how many of each chunk: not those that someone else has taken
+        """End dead letters; how many of each chunk: not those that someone else has claimed
         meanwhile."""
         ...
 

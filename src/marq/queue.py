@@ -263,7 +263,7 @@ class DeadLetters(Queue[Any]):
 
         At most `limit` of them, at most `rate` a second, those `where` is true of. Returns how
         many. One that dies again meanwhile is not sent twice, nor one that someone else redrives.
-        `progress` is told how many are done so far; once `stop` is set it returns after those in
+        `progress` hears how many are done so far; once `stop` is set it returns after those in
         hand.
         """
         if rate is not None and not (isinstance(rate, int | float) and rate > 0):

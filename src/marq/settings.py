@@ -104,7 +104,7 @@ class _Environment(EnvSettingsSource):
 
 
 class Settings(BaseSettings):
-    """What a process can be told from outside."""
+    """The settings of a process: from the environment, marq.toml and keyword arguments."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,

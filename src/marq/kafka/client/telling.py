@@ -1,4 +1,4 @@
-"""What librdkafka says of brokers and connections, told through logging: what happened, why, and
+"""What librdkafka says of brokers and connections, logged: what happened, why, and
 what to do. One line a minute for each event: librdkafka tries ten times a second."""
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ class _Pass:
 def hold_record(
     message: Any, newer: Callable[[UnknownMarkerVersion], None] = hold_log.refuse
 ) -> Record:
-    """A record of a hold log as the fold takes it; `newer` is told of one it does not know."""
+    """A record of a hold log as the fold takes it; `newer` is called with an unknown one."""
     place = (message.topic(), message.partition(), message.offset())
     said = hold_log.said_of_parked(headers(message))
     return hold_log.record(place, message.timestamp()[1], message.value(), said, newer)

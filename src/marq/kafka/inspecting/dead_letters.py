@@ -10,7 +10,7 @@
    Whoever dies here, or never hears whether the log took a copy, may have sent it: the letter is in
    its queue and comes back to the dead letters too. So it is sent twice at most.
 4. What was sent ends. Only what was won ends: what others have claimed is open under our claim as
-   well, and its end would be taken for theirs.
+   well, and its end would count as theirs.
 """
 
 from __future__ import annotations
