@@ -265,6 +265,7 @@ class Owners:
         if how == 5:
             half.died = True  # of unknown outcome, and not in the log
             return
+        assert not self._is_late(half), "a final although somebody may have been asked by now"
         world.final(half.number, "owner")
         if how == 4:
             half.died = True
