@@ -66,11 +66,12 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def cases(self) -> list[Case]:
         """What is read; at last the first once more, a tenth of it, so that the start counts."""
-        found = [
-            Case(size, batches, min(self.messages, _MOST_BYTES // size))
-            for size, batches in self.stocks
-        ]
+        found = [Case(size, batches, self.messages_of(size)) for size, batches in self.stocks]
         return [*found, replace(found[0], messages=self.messages // 10, is_short=True)]
+
+    def messages_of(self, size: int) -> int:
+        """How many of that size are read or sent."""
+        return min(self.messages, _MOST_BYTES // size)
 
     @property
     def sizes(self) -> list[int]:

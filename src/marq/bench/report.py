@@ -45,7 +45,7 @@ def consuming(rows: list[Row], plan: Plan) -> Table:
 def sending(rows: list[Row], plan: Plan) -> Table:
     """Variants that write."""
     headings = ("msg/s", "from - to", "CPU s/M", "of bare", "peak MB")
-    title = f"sending {plan.messages:,} messages, each durable, {_rounds(plan)}"
+    title = f"sending, each message durable, {_rounds(plan)}"
     table = _table(title, 2, "", "size", *headings)
     for row in rows:
         what, *figures = _cells(row)

@@ -36,7 +36,7 @@ def measure(plan: Plan, servers: str, say: Say) -> list[Measured]:
     with closing(Stage(servers)) as stage:
         found = [each for case in plan.cases for each in _consuming(plan, case, stage, say)]
         for size in plan.sizes:
-            found += _sending(plan, Case(size, messages=plan.messages), stage, say)
+            found += _sending(plan, Case(size, messages=plan.messages_of(size)), stage, say)
             found.append(_holding(plan, Case(size, messages=plan.held), stage, say))
         return found
 
@@ -82,10 +82,10 @@ def _sending(plan: Plan, case: Case, stage: Stage, say: Say) -> Iterator[Measure
     for number in range(plan.rounds):
         for variant in rotated(tuple(SENDING), number):
             with stage.queue(f"bench.{case.size}.{variant}.{number}") as name:
-                task = Measurement(variant, stage.servers, name, plan.messages, case.size)
+                task = Measurement(variant, stage.servers, name, case.messages, case.size)
                 figures = job.run(task)
-                if (sent := stage.sent(name)) < plan.messages:
-                    raise RuntimeFailed(f"{variant}: {sent} of {plan.messages} arrived")
+                if (sent := stage.sent(name)) < case.messages:
+                    raise RuntimeFailed(f"{variant}: {sent} of {case.messages} arrived")
             yield _said(Measured(variant, case, number, figures), say)
 
 
