@@ -36,7 +36,7 @@ def work(queue: marq.Queue[bytes], is_async: bool) -> threading.Event:
     async def handle_async(payload: bytes) -> None:
         handled.set()
 
-    queue.handler()(handle_async if is_async else handle)
+    queue.handler(concurrency=1)(handle_async if is_async else handle)  # one hand, which stays
     return handled
 
 
