@@ -58,7 +58,8 @@ class ConnectOptions(TypedDict, total=False):
     """More settings for librdkafka, such as `{"sasl.username": "shop"}`."""
 
 
-DurationMs = Annotated[int, BeforeValidator(_duration_ms)]
+_AS_DURATION = BeforeValidator(_duration_ms)
+DurationMs = Annotated[int, _AS_DURATION]
 
 _SECRET = re.compile(r"password|passphrase|secret|jaas|\.config$|\.pem$")
 """Librdkafka's settings whose values are nobody's to read."""
@@ -188,6 +189,11 @@ def _has_no_utf8(text: str) -> bool:
 
 def _printable(value: Any) -> Any:
     return without_credentials(value) if isinstance(value, str) else value
+
+
+def is_duration(name: str) -> bool:
+    """Whether the setting is a time in milliseconds."""
+    return _AS_DURATION in Settings.model_fields[name].metadata
 
 
 def without_credentials(url: str) -> str:

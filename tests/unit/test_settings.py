@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -261,3 +262,10 @@ def test_settings_do_not_change_once_they_are_loaded() -> None:
 def test_a_url_that_is_no_text_is_refused() -> None:
     with pytest.raises(ConfigError, match="'url' is wrong: must be text that has UTF-8"):
         marq.connect("kafka://\udcff\udcfe")
+
+
+def test_only_times_are_shown_as_times() -> None:
+    shown = json.loads(CliRunner().invoke(app, ["config", "show", "--json"]).stdout)
+
+    assert shown["connect_timeout"]["value"] == "30s"
+    assert shown["hold_log_partitions"]["value"] == 4

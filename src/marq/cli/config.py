@@ -42,6 +42,6 @@ def show(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] = F
 
 def _shown(loaded: Settings, name: str) -> Any:
     value = loaded.shown(name)
-    if isinstance(value, int):
+    if settings.is_duration(name):
         return duration.text(value)
-    return value if value is None or isinstance(value, dict) else str(value)
+    return value if value is None or isinstance(value, dict | int) else str(value)
