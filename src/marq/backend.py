@@ -253,6 +253,10 @@ class Backend(Protocol):
         else changed it since."""
         ...
 
+    def create_all(self, queues: Sequence[str], definition: QueueDefinition) -> None:
+        """Create those of these queues that are not there, together."""
+        ...
+
     def purge(self, name: str) -> None:
         """Void everything sent to the queue so far."""
         ...
@@ -277,7 +281,7 @@ class Backend(Protocol):
         """An end of the queue in this process."""
         ...
 
-    def peek(self, topic: str, limit: int) -> list[Stored]:
+    def peek(self, topic: str, limit: int) -> Iterable[Stored]:
         """Messages that wait and are nobody's now, oldest first; nothing changes."""
         ...
 

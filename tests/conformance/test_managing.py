@@ -297,3 +297,48 @@ def test_what_was_delayed_for_the_old_queue_never_reaches_the_new_one(
 
     assert world.take_one(again).payload == b"new"
     assert world.is_quiet(again)
+
+
+def test_many_queues_are_declared_together_and_those_that_are_there_stay(world: World) -> None:
+    first = world.queue(lease="7s", partitions=2)
+    first.send(b"1")
+    more = [f"{first.name}-{number}" for number in range(5)]
+
+    found = world.broker.declare([first.name, *more, more[0]], lease="7s", partitions=2)
+
+    assert [queue.name for queue in found] == [first.name, *more, more[0]]
+    assert {queue.definition.lease_ms for queue in found} == {7_000}
+    again = world.reconnect()
+    assert set(more) <= set(again.queues())
+    assert world.take_one(first).payload == b"1"
+    for queue in found[1:4]:
+        again.queue(queue.name).send(b"2")
+        assert world.take_one(queue).payload == b"2"
+    for name in more:
+        again.delete_queue(name)
+
+
+def test_of_queues_declared_together_none_may_differ_or_be_too_close_to_another(
+    world: World,
+) -> None:
+    orders = world.queue(lease="7s")
+
+    with pytest.raises(marq.ConfigError, match="differs: lease"):
+        world.broker.declare([f"{orders.name}-new", orders.name], lease="8s")
+    with pytest.raises(marq.ConfigError, match="too close"):
+        world.broker.declare([f"{orders.name}.a", f"{orders.name}_a"])
+    with pytest.raises(marq.ConfigError, match="marq uses itself"):
+        world.broker.declare([f"{orders.name}.sub"])
+    assert f"{orders.name}.a" not in world.broker.queues()
+    world.broker.delete_queue(f"{orders.name}-new")
+
+
+def test_a_queue_that_was_deleted_is_declared_anew(world: World) -> None:
+    orders = world.queue()
+    orders.send(b"old")
+    world.broker.delete_queue(orders.name)
+
+    (again,) = world.broker.declare([orders.name])
+    again.send(b"new")
+
+    assert world.take_one(again).payload == b"new"

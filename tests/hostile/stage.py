@@ -164,7 +164,7 @@ class Stage:
 
     def buried(self) -> set[object]:
         """Names and ids of what is a dead letter."""
-        letters = self.broker.backend.peek(names.dead_letters(self.queue.name), 100_000)
+        letters = list(self.broker.backend.peek(names.dead_letters(self.queue.name), 100_000))
         told = {dict(letter.headers).get(NAME.decode()) for letter in letters}
         return told | {letter.message_id() for letter in letters}
 

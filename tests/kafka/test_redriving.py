@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -31,7 +32,9 @@ from marq.core.messages.stored import Outgoing
 from marq.core.names import DEFAULT
 from marq.embedded import tether
 from marq.kafka.backend import Kafka
+from marq.kafka.client.making import Consumer, take
 from marq.kafka.client.record import stored
+from marq.kafka.cluster import reader as cluster_reader
 from marq.kafka.cluster.reader import hold_record
 from marq.kafka.inspecting import dead_letters
 from marq.kafka.tracker.act.tools import Tools
@@ -289,3 +292,38 @@ def test_a_letter_goes_to_its_topic_s_queue_whatever_its_header_says(
 
     assert sent_again(backend, orders.name) == Counter(["forged"])
     assert not sent_again(backend, bills.name)
+
+
+def test_a_look_at_a_few_letters_of_many_reads_few(
+    new_queue: NewQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters = new_queue().dead_letters
+    payloads = [b"x" * 1_000 + str(number).encode() for number in range(5_000)]
+    letters.send_many(payloads)
+    taken: list[int] = []
+
+    def counted(consumer: Consumer, limit: int, wait_s: float) -> list[Any]:
+        found = take(consumer, limit, wait_s)
+        taken.append(sum(message.topic() == letters.name for message in found))
+        return found
+
+    monkeypatch.setattr(cluster_reader, "take", counted)
+
+    assert [letter.payload for letter in letters.list(10)] == payloads[:10]
+    assert letters.redrive(limit=20) == 20
+    assert [letter.payload for letter in letters.list(3)] == payloads[20:23]
+    assert 0 < sum(taken) < 6_000  # of three times 5,000
+
+
+def test_messages_of_many_partitions_are_seen_oldest_first(new_queue: NewQueue) -> None:
+    queue = new_queue(partitions=4)
+    payloads = [str(number).encode() for number in range(40)]
+    for at in range(0, 40, 4):
+        queue.send_many(payloads[at : at + 4])
+
+    backend = queue.dead_letters._backend
+    seen = list(backend.peek(queue.name, 25))
+
+    assert [each.at_ms for each in seen] == sorted(each.at_ms for each in seen)
+    assert len(seen) == 25
+    assert {each.value for each in backend.peek(queue.name, 100)} == set(payloads)

@@ -31,6 +31,9 @@ class Consumer:
     def __init__(self, code: int) -> None:
         self._told = [Told(code)]
 
+    def list_topics(self, topic: str, timeout: float) -> None:
+        pass
+
     def incremental_assign(self, places: list[Any]) -> None:
         pass
 

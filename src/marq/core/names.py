@@ -158,13 +158,20 @@ def new_queue_name(name: object, others: Iterable[str] = ()) -> str:
             f"{found!r} is a name marq uses itself: names may not start with 'marq-' or 'group.', "
             f"or end in '.sub' or '.group'"
         )
-    alike = [other for other in others if other != found and _alike(other) == _alike(found)]
-    if alike:
-        raise ConfigError(
-            f"{found!r} is too close to queue {alike[0]!r}: Kafka refuses topics whose names "
-            f"differ only in '.' and '_'; choose another name"
-        )
+    refuse_alike([found], others)
     return found
+
+
+def refuse_alike(queues: Iterable[str], others: Iterable[str]) -> None:
+    """`ConfigError` if one of these is too close to another or to one of the others."""
+    there = {_alike(other): other for other in others}
+    for queue in queues:
+        close = there.setdefault(_alike(queue), queue)
+        if close != queue:
+            raise ConfigError(
+                f"{queue!r} is too close to queue {close!r}: Kafka refuses topics whose names "
+                f"differ only in '.' and '_'; choose another name"
+            )
 
 
 def collides(name: str) -> bool:

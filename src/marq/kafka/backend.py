@@ -94,8 +94,7 @@ class Kafka(Access):
         if definition is not None and is_new:
             if (left := before.deleted_topic(name)) and topics.remove(self.admin, name, left):
                 self.admin.forget_group(self.space.consumer_group(name))
-            other_spaces.refuse_others(self.admin, self.reader, self.space, name)
-            topics.create_queue(self.admin, name, definition.partitions, self.replicas, self.space)
+            self._create_topics([name], definition)
             # What was parked for an earlier queue of this name is not for this one.
             definition = replace(definition, purged=self._purge())
         entry = before.change(name, definition, topic_id)
@@ -108,6 +107,22 @@ class Kafka(Access):
                 self.admin.forget_group(self.space.consumer_group(name))
             registry.forget_of(self, name)
         return won
+
+    def create_all(self, queues: Sequence[str], definition: QueueDefinition) -> None:
+        before = self.catalog_log.read()
+        new = [queue for queue in queues if before.queue(queue) is None]
+        # A deletion that was cut short goes on first, one by one.
+        left = [queue for queue in new if before.deleted_topic(queue)]
+        for queue in left:
+            self.change(queue, definition, before.queue_version(queue))
+        if fresh := [queue for queue in new if queue not in set(left)]:
+            self._create_topics(fresh, definition)
+            purged = replace(definition, purged=self._purge())
+            self.catalog_log.append_all(before.change(queue, purged) for queue in fresh)
+
+    def _create_topics(self, queues: Sequence[str], definition: QueueDefinition) -> None:
+        other_spaces.refuse_others(self.admin, self.reader, self.space, queues)
+        topics.create_queues(self.admin, queues, definition.partitions, self.replicas, self.space)
 
     def purge(self, name: str) -> None:
         while True:
@@ -210,7 +225,7 @@ class Kafka(Access):
             inbox.close()
             pump.stop()
 
-    def peek(self, topic: str, limit: int) -> list[Stored]:
+    def peek(self, topic: str, limit: int) -> Iterator[Stored]:
         return counts.peek(self, topic, limit)
 
     def redrive(self, chunks: Iterable[list[Stored]]) -> Iterator[int]:

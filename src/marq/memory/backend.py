@@ -67,6 +67,11 @@ class Memory:
                 self.shared.log.create(name, definition.partitions)
             return won
 
+    def create_all(self, queues: Sequence[str], definition: QueueDefinition) -> None:
+        for queue in queues:
+            if self.catalog().queue(queue) is None:
+                self.change(queue, definition, self.catalog().queue_version(queue))
+
     def purge(self, name: str) -> None:
         with self.shared.caught_up():
             topic, definition = self.shared.topic(name), self.shared.definition(name)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -28,6 +29,7 @@ T = TypeVar("T")
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _TRIM_S = 5.0
+_FEW = 20
 _SOON_S = 0.5
 """So often is looked whether brokers refuse us: librdkafka would try again until time is over."""
 _CLOSES_S = 3.0
@@ -70,8 +72,9 @@ class Admin:
                 raise refusal(error, self.servers) from None
             return 0
 
-    def create(self, topics: Iterable[tuple[str, int, dict[str, str]]], replicas: int) -> None:
-        """Create topics (name, partitions, settings); those that are there stay as they are."""
+    def create(self, topics: Iterable[tuple[str, int, dict[str, str]]], replicas: int) -> set[str]:
+        """Create topics (name, partitions, settings); those that are there stay as they are. Which
+        were created."""
         # Of three copies two must be there before a record counts, whatever the cluster's default.
         safe = {"min.insync.replicas": str((replicas + 1) // 2)}
         new = [
@@ -79,8 +82,17 @@ class Admin:
             for name, partitions, settings in topics
         ]
         futures = self._client.create_topics(new, request_timeout=self._timeout_s)
-        for topic, future in futures.items():
-            self._settle(future, f"CREATE on topic {topic!r}", codes.is_there_already)
+        return {topic for topic, future in futures.items() if self._is_created(topic, future)}
+
+    def _is_created(self, topic: str, future: Future[Any]) -> bool:
+        """Whether it was this call that created it."""
+        try:
+            self._ask(lambda: future.result(self._timeout_s))
+            return True
+        except KafkaException as error:
+            if not codes.is_there_already(error.args[0]):
+                raise refusal(error, self.servers, f"CREATE on topic {topic!r}") from None
+            return False
 
     def settings(self, topic: str) -> dict[str, str]:
         """What the topic is set to, by itself or by the cluster's defaults."""
@@ -196,12 +208,17 @@ class Admin:
 
     def spans(self, topics: dict[str, int]) -> dict[tuple[str, int], tuple[int, int]]:
         """Start and end of every partition of these topics; those that are gone are left out."""
-        places = [
-            TopicPartition(t, n) for t, partitions in topics.items() for n in range(partitions)
-        ]
-        starts = self._offsets.known(dict.fromkeys(places, _EARLIEST))
-        ends = self._offsets.known(dict.fromkeys(places, _LATEST))
+        places = [(t, n) for t, partitions in topics.items() for n in range(partitions)]
+        starts, ends = self.known_starts(places), self.known_ends(places)
         return {place: (starts[place], ends[place]) for place in starts.keys() & ends.keys()}
+
+    def known_starts(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Where these partitions start; those that nobody tells of are left out."""
+        return self._offsets.known({TopicPartition(*place): _EARLIEST for place in places})
+
+    def known_ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Where these partitions end; those that nobody tells of are left out."""
+        return self._offsets.known({TopicPartition(*place): _LATEST for place in places})
 
     def offsets_at(self, times_ms: dict[tuple[str, int], int]) -> dict[tuple[str, int], int]:
         """By partition, the first offset appended at or after that time; -1: there is none. What
@@ -216,14 +233,28 @@ class Admin:
         """Wait until every partition of these topics has a leader: new ones take a moment."""
         until = time.monotonic() + self._timeout_s
         while True:
-            found = self._ask(lambda: self._client.list_topics(timeout=self._timeout_s)).topics
+            found = self._metadata(topics)
             if all(name in found and _is_led(found[name]) for name in topics):
                 return
             if time.monotonic() > until:
                 raise unreachable(self.servers)
             time.sleep(0.05)
 
+    def _metadata(self, topics: Collection[str]) -> dict[str, Any]:
+        """What one broker knows of these; of many, by a question for all there are."""
+        if len(topics) > _FEW:
+            return dict(self._ask(lambda: self._client.list_topics(timeout=self._timeout_s)).topics)
+        found: dict[str, Any] = {}
+        for topic in topics:
+            found |= self._ask(partial(self._client.list_topics, topic, self._timeout_s)).topics
+        return found
+
     # Groups.
+
+    def begin(self, groups: Mapping[str, tuple[str, int]]) -> set[str]:
+        """Set groups to the first record of topics that were created just now, given with the
+        numbers of their partitions; for which it could be done at once."""
+        return self._groups.begin(groups)
 
     def commit(self, group: str, topic: str, offsets: list[int]) -> None:
         """Set the offsets of a group; as soon as its members have left, for it must have none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -123,7 +123,20 @@ class CatalogLog:
                 return found is not None and found.value == value
             return self._own_won
 
+    def append_all(self, entries: Iterable[Entry]) -> None:
+        """Append changes, and read on to them: which of them won, the catalog tells."""
+        with self._lock:
+            ends = self._write_all([(each.value or encode(each), each.name) for each in entries])
+            try:
+                assert self._known is not None
+                self._follow(self._known, max(ends) + 1, time.monotonic() + self._timeout_s)
+            except _Behind:  # a snapshot stands for them already
+                self.read()
+
     def _write(self, value: bytes, key: str) -> int:
+        return self._write_all([(value, key)])[0]
+
+    def _write_all(self, records: list[tuple[bytes, str]]) -> list[int]:
         where: list[int] = []
         failed: list[KafkaError] = []
 
@@ -134,15 +147,16 @@ class CatalogLog:
                 where.append(message.offset())
 
         try:
-            self._producer.produce(self.topic, value, key, partition=0, on_delivery=report)
+            for value, key in records:
+                self._producer.produce(self.topic, value, key, partition=0, on_delivery=report)
         except KafkaException as error:
             raise self._refusal(error, "WRITE") from None
         self._producer.flush(self._timeout_s)
         if failed:
             raise self._refusal(KafkaException(failed[0]), "WRITE")
-        if not where:
+        if len(where) < len(records):
             raise unreachable(self._servers)
-        return where[0]
+        return where
 
     def _refusal(self, error: KafkaException, operation: str) -> ConfigError | NotConnected:
         return refusal(error, self._servers, f"{operation} on topic {self.topic!r}")

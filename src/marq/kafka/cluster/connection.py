@@ -37,7 +37,8 @@ class Connection:
         self.reader = LogReader(reading, self.admin, timeout_s)
         self.stats = StatsReader(reading, space.stats, timeout_s)
         self.catalog_log = CatalogLog(
-            Consumer(reading),
+            # Behind a fetch that waits for more the question where the log ends would wait as well.
+            Consumer({**reading, "fetch.wait.max.ms": 5}),
             partial(warm_producer, config.producer(servers, extra, 0)),
             servers,
             space.catalog,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -33,6 +34,24 @@ class GroupOffsets:
         self._settings = settings
         self._servers = settings["bootstrap.servers"]
         self._timeout_s = timeout_s
+
+    def begin(self, groups: Mapping[str, tuple[str, int]]) -> set[str]:
+        """Set each to the first offset of all partitions of its topic; those that this was done
+        for. Asked for at once: one after the other would take milliseconds each."""
+        asked: dict[str, Future[Any]] = {}
+        for group, (topic, partitions) in groups.items():
+            places = [TopicPartition(topic, number, 0) for number in range(partitions)]
+            request = [ConsumerGroupTopicPartitions(group, places)]
+            timeout_s = min(_COORDINATOR_S, self._timeout_s)
+            asked |= self._client.alter_consumer_group_offsets(request, request_timeout=timeout_s)
+        return {group for group, future in asked.items() if self._is_set(future)}
+
+    def _is_set(self, future: Future[Any]) -> bool:
+        try:
+            done = future.result(self._timeout_s).topic_partitions
+        except (KafkaException, TimeoutError):
+            return False
+        return not any(place.error for place in done)
 
     def commit(self, group: str, topic: str, offsets: list[int]) -> None:
         """Set the offsets of a group; as soon as its members have left, for it must have none."""

@@ -9,10 +9,10 @@ What remains: two namespaces that create a queue of one name within the same mom
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from marq.core import names
-from marq.core.catalog.definitions import NotAnEntry
+from marq.core.catalog.definitions import Catalog, NotAnEntry
 from marq.core.catalog.reader import CatalogReader, ReadRecord
 from marq.core.names import Space
 from marq.errors import ConfigError
@@ -20,13 +20,14 @@ from marq.kafka.cluster.admin import Admin
 from marq.kafka.cluster.reader import LogReader
 
 
-def refuse_others(admin: Admin, reader: LogReader, own: Space, queue: str) -> None:
-    """`ConfigError` if another namespace has a queue of this name."""
+def refuse_others(admin: Admin, reader: LogReader, own: Space, queues: Collection[str]) -> None:
+    """`ConfigError` if another namespace has a queue of one of these names."""
     for space in _others(admin, own):
-        if _has(admin, reader, space, queue):
+        found = _catalog(admin, reader, space)
+        if taken := next((queue for queue in queues if found.made(queue)), None):
             whose = f"namespace {space.namespace!r}" if space.namespace else "no namespace"
             raise ConfigError(
-                f"queue {queue!r} is there already and belongs to {whose}: choose another name, or "
+                f"queue {taken!r} is there already and belongs to {whose}: choose another name, or "
                 f"connect with namespace={space.namespace!r}"
             )
 
@@ -36,15 +37,15 @@ def _others(admin: Admin, own: Space) -> Iterator[Space]:
     return (space for space in found if space is not None and space != own)
 
 
-def _has(admin: Admin, reader: LogReader, space: Space, queue: str) -> bool:
+def _catalog(admin: Admin, reader: LogReader, space: Space) -> Catalog:
     try:
         start, end = admin.starts(space.catalog, 1)[0], admin.end(space.catalog, 0)
         catalog = CatalogReader(start)
         for message in reader.read(space.catalog, {0: (start, end)}):
             _take(catalog, ReadRecord(message.offset(), message.timestamp()[1], message.value()))
     except ConfigError:
-        return False  # not ours to read
-    return catalog.catalog.made(queue) > 0
+        return Catalog()  # not ours to read
+    return catalog.catalog
 
 
 def _take(catalog: CatalogReader, record: ReadRecord) -> None:

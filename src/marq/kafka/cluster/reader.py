@@ -7,8 +7,10 @@ a look that found nothing because it could not look says that nothing is there.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
+from heapq import merge
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -31,6 +33,13 @@ _REFUSED_S = 2.0
 """Who hears nothing for so long, and is not let in, waits no longer."""
 
 
+_AS_TAKEN: Config = {
+    "max.partition.fetch.bytes": 262_144,
+    "queued.min.messages": 1,
+    "fetch.wait.max.ms": 5,
+}
+
+
 class LogReader:
     """Sequential reads of whole stretches of partitions."""
 
@@ -48,11 +57,36 @@ class LogReader:
         `trimmed` is asked where to go on in a partition that no longer has the offset read next;
         else it is where the log starts now.
         """
-        left = {number: end for number, (start, end) in spans.items() if start < end}
-        if not left:
+        if not any(start < end for start, end in spans.values()):
             return
-        consumer = Consumer({**self._settings, "enable.partition.eof": True})
+        yield from self._passed(self._settings, topic, spans, trimmed)
+
+    def in_time(self, topic: str, spans: dict[int, Span]) -> Iterator[Any]:
+        """The records that are there, those of all partitions in the order they were appended.
+
+        Fetched as they are taken: whoever stops early has read little.
+        """
+        few = {**self._settings, **_AS_TAKEN}
+        parts = (
+            self._passed(few, topic, {number: (start, end)}, None)
+            for number, (start, end) in spans.items()
+            if start < end
+        )
+        return merge(*parts, key=lambda message: (message.timestamp()[1], message.offset()))
+
+    def _passed(
+        self,
+        settings: Config,
+        topic: str,
+        spans: dict[int, Span],
+        trimmed: Callable[[int], Span] | None,
+    ) -> Iterator[Any]:
+        left = {number: end for number, (start, end) in spans.items() if start < end}
+        consumer = Consumer({**settings, "enable.partition.eof": True})
         try:
+            with contextlib.suppress(KafkaException):  # away: the read will tell
+                # One that is told to read what it does not know takes a second to find it.
+                consumer.list_topics(topic, timeout=self._timeout_s)
             one = _Pass(consumer, topic, left, self._settings["bootstrap.servers"])
             one.trimmed = trimmed or (lambda number: (self._start(topic, number), left[number]))
             consumer.incremental_assign(
@@ -110,9 +144,10 @@ class _Pass:
                 if message.error() is not None:
                     self._stopped(message.partition(), message.error())
                     continue
-                quiet_until = time.monotonic() + patience_s
                 if self._is_wanted(message):
                     yield message
+                # From when it goes on: whoever takes the records may take their time.
+                quiet_until = time.monotonic() + patience_s
             left_s = quiet_until - time.monotonic()
             if left_s < 0 or (left_s < patience_s - _REFUSED_S and door.shut()):
                 raise unreachable(self._servers)

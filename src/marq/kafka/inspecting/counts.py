@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from heapq import nsmallest
+from itertools import islice
 
 from marq.core.fold.state import OpenClaim, State
 from marq.core.markers import claimed
@@ -25,8 +25,6 @@ class Look:
     topic: str
     starts: list[int]
     ends: list[int]
-    waiting_from: list[int]
-    """By partition, the offset from which on messages wait: neither polled nor purged."""
     claims: list[OpenClaim]
     ever: list[Runs]
     """By partition, the offsets ever claimed."""
@@ -34,9 +32,9 @@ class Look:
     def parts(self) -> Iterable[Part]:
         return (part for claim in self.claims for part in claim.parts)
 
-    def lowest(self) -> dict[int, tuple[int, int]]:
+    def lowest(self, waiting_from: list[int]) -> dict[int, tuple[int, int]]:
         """By partition, where its oldest message lies that is open or waits."""
-        lowest = {n: at for n, at in enumerate(self.waiting_from) if at < self.ends[n]}
+        lowest = {n: at for n, at in enumerate(waiting_from) if at < self.ends[n]}
         for claim in self.claims:
             number = claim.source.partition
             first, _ = next(claimed.offsets(claim.runs, claim.open))
@@ -55,15 +53,10 @@ def look(access: Access, topic: str, states: list[State]) -> Look:
         for (source_id, number, _, _), runs in state.claimed.items():
             if source_id == topic_id and number < partitions:  # whoever claimed beyond them
                 ever[number] = runs.runs
-    starts = access.admin.starts(topic, partitions)
-    committed = access.admin.committed(access.space.consumer_group(topic), topic, partitions)
-    purged = access.definition(topic).purged
-    voided = [purged.get(f"{topic}:{number}", 0) for number in range(partitions)]
     return Look(
         topic=topic,
-        starts=starts,
+        starts=access.admin.starts(topic, partitions),
         ends=access.admin.ends(topic, partitions),
-        waiting_from=[max(at) for at in zip(starts, committed, voided, strict=True)],
         claims=[
             claim
             for state in states
@@ -72,6 +65,15 @@ def look(access: Access, topic: str, states: list[State]) -> Look:
         ],
         ever=ever,
     )
+
+
+def _waiting_from(access: Access, seen: Look) -> list[int]:
+    """By partition, the offset from which on messages wait: neither polled nor purged."""
+    topic, numbers = seen.topic, range(len(seen.starts))
+    committed = access.admin.committed(access.space.consumer_group(topic), topic, len(numbers))
+    purged = access.definition(topic).purged
+    voided = [purged.get(f"{topic}:{number}", 0) for number in numbers]
+    return [max(at) for at in zip(seen.starts, committed, voided, strict=True)]
 
 
 def stats(access: Access, queue: str) -> Stats:
@@ -84,36 +86,49 @@ def stats(access: Access, queue: str) -> Stats:
     halves = sum(state.parked.halves.get(queue, 0) for state in waiting_aside)
     parked = sum(state.parked.counts.get(queue, 0) for state in waiting_aside)
     open_now = sum(part.indexes.bit_count() for part in seen.parts())
-    pairs = zip(seen.ends, seen.waiting_from, strict=True)
+    waiting_from = _waiting_from(access, seen)
+    pairs = zip(seen.ends, waiting_from, strict=True)
     waiting = sum(max(0, end - start) for end, start in pairs)
     return Stats(
         ready=waiting + open_now - begun,
         in_flight=begun - held,
         delayed=held + parked,
         dead=sum(1 for _ in _unclaimed(access, look(access, Subject(queue).letters, states))),
-        oldest_age=_oldest_age(access, seen),
+        oldest_age=_oldest_age(access, seen.topic, seen.lowest(waiting_from)),
         halves=halves,
     )
 
 
-def _oldest_age(access: Access, seen: Look) -> float:
-    oldest = [stored(message) for message in access.reader.read(seen.topic, seen.lowest())]
+def _oldest_age(access: Access, topic: str, lowest: dict[int, tuple[int, int]]) -> float:
+    oldest = [stored(message) for message in access.reader.read(topic, lowest)]
     sent_ms = [record.meta().sent_ms or record.at_ms for record in oldest]
     return max(0, access.now_ms() - min(sent_ms)) / 1_000 if sent_ms else 0.0
 
 
-def peek(access: Access, topic: str, limit: int) -> list[Stored]:
-    """Messages that wait and are nobody's, oldest first."""
-    states = access.reader.folded(access.space.markers, access.markers_partitions)
+def peek(access: Access, topic: str, limit: int) -> Iterator[Stored]:
+    """Messages that wait and are nobody's, oldest first; read as they are taken."""
     purged = access.definition(topic).purged
-    found = _unclaimed(access, look(access, topic, states))
-    wanted = (record for record in found if not is_void(record, purged))
-    return nsmallest(limit, wanted, key=lambda record: (record.at_ms, record.offset))
+    seen = look(access, topic, _folds_of(access, topic))
+    wanted = (record for record in _unclaimed(access, seen) if not is_void(record, purged))
+    return islice(wanted, limit)
+
+
+def _folds_of(access: Access, topic: str) -> list[State]:
+    """The folds that know of the topic: of dead letters, one."""
+    found = access.admin.describe(topic)
+    all_of, partitions = access.markers_partitions, found[1] if found else 0
+    numbers = {Subject(topic).markers_partition(number, all_of) for number in range(partitions)}
+    return [access.reader.folded_one(access.space.markers, number) for number in sorted(numbers)]
 
 
 def _unclaimed(access: Access, seen: Look) -> Iterator[Stored]:
     """What was never claimed: what is claimed is someone's or done."""
-    spans = dict(enumerate(zip(seen.starts, seen.ends, strict=True)))
-    for message in access.reader.read(seen.topic, spans):
+    spans = {
+        number: (next((high for low, high in ever if low <= start < high), start), end)
+        for number, (start, end, ever) in enumerate(
+            zip(seen.starts, seen.ends, seen.ever, strict=True)
+        )
+    }
+    for message in access.reader.in_time(seen.topic, spans):
         if message.offset() not in seen.ever[message.partition()]:
             yield stored(message)
