@@ -71,7 +71,7 @@ def test_a_worker_that_nobody_keeps_time_for_says_so(
 
     with marq.connect(f"kafka://{servers}") as broker, signs_of_life(servers):
         warn_if_nobody_keeps_time(broker, 60)
-    assert caplog.messages == []
+    assert "no tracker keeps time" not in caplog.messages
 
     with marq.connect(f"kafka://{servers}") as broker:
         warn_if_nobody_keeps_time(broker, 1)
@@ -79,8 +79,7 @@ def test_a_worker_that_nobody_keeps_time_for_says_so(
     with marq.connect("memory://") as broker:
         warn_if_nobody_keeps_time(broker, 1)
 
-    [record] = caplog.records
-    assert record.message == "no tracker keeps time"
+    [record] = [each for each in caplog.records if each.message == "no tracker keeps time"]
     assert "marq tracker --url" in vars(record)["to_do"]
 
 

@@ -65,7 +65,7 @@ _LINES = {
     "MAXPOLL": _LEFT,
 }
 _OTHER_LINE = WhatHappened(
-    "librdkafka warning", "if it goes on, look at the brokers' logs for its cause"
+    "librdkafka says", "if it goes on, look at the brokers' logs for its cause"
 )
 _TOLD_ELSEWHERE = frozenset({"FAIL", "ERROR", "FATAL"})
 """To the error callback, or by calls that fail."""
@@ -93,7 +93,7 @@ class Teller:
         extra = {**more, "error": error, "to_do": event.to_do}
         if silent:
             extra["not_told"] = str(silent)
-        log.warning(event.name, extra=extra)
+        log.log(logging.INFO if event is _OTHER_LINE else logging.WARNING, event.name, extra=extra)
 
 
 _teller = Teller()
