@@ -183,12 +183,13 @@ def _tell(found: Tracker | Trackers) -> None:
     file for whether it still does."""
     told: dict[str, bool] = {}
     while not found.stopping:
-        for whose, keeps in found.keeping.items():
+        keeping = found.keeping
+        found.touch()  # before it is told: whoever is told may look at once
+        for whose, keeps in keeping.items():
             if keeps != told.get(whose, False):
                 what = "keeps time" if keeps else "keeps no time: a batch that was due was not made"
                 typer.echo(f"marq: the tracker{whose} {what}", err=True)
             told[whose] = keeps
-        found.touch()
         time.sleep(_LOOK_S)
 
 
