@@ -14,6 +14,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from marq import forks, threads
 from marq.backend import Asked, Backend
 from marq.core.markers.marker import Check, HalfAnswer
+from marq.core.markers.reason import told
 from marq.errors import QueueError
 
 log = logging.getLogger("marq.half")
@@ -31,11 +32,14 @@ def checked(check: CheckFunction, half_id: str, payload: bytes) -> tuple[Check, 
         found = check(half_id, payload)
         if inspect.isawaitable(found):
             found = asyncio.run(_awaited(found))
-    except Exception as error:
-        return Check.UNKNOWN, f"the check raised {type(error).__name__}: {error}"
-    if found not in tuple(Check):
-        return Check.UNKNOWN, f"the check answered {found!r}: commit, rollback, unknown are meant"
-    return Check(found), ""
+        if isinstance(found, str) and found in tuple(Check):
+            return Check(found), ""
+        return (
+            Check.UNKNOWN,
+            f"the check answered {found!r}: commit, rollback, unknown are meant",
+        )
+    except BaseException as error:  # of whatever kind: it must not end the hand that it ran in
+        return Check.UNKNOWN, f"the check raised {told(error)}"
 
 
 async def _awaited(found: Awaitable[Check | str]) -> Check | str:

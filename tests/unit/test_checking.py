@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -46,6 +47,31 @@ def test_an_exception_is_unknown_and_told() -> None:
         raise ValueError("no database")
 
     assert checked(check, "id", b"") == (marq.UNKNOWN, "the check raised ValueError: no database")
+
+
+class Odd(Exception):
+    """An answer, or an error, that nobody can look at."""
+
+    def refuse(self, *others: object) -> Any:
+        raise RuntimeError("do not look")
+
+    __repr__ = __str__ = __eq__ = __bool__ = __hash__ = refuse
+
+
+@pytest.mark.parametrize("raised", [Odd(), SystemExit(1), asyncio.CancelledError()])
+def test_no_kind_of_error_ends_the_hand_that_checks(raised: BaseException) -> None:
+    def check(half_id: str, payload: bytes) -> str:
+        raise raised
+
+    verdict, reason = checked(check, "id", b"")
+
+    assert verdict is marq.UNKNOWN and type(raised).__name__ in reason
+
+
+def test_an_answer_that_nobody_can_look_at_is_unknown() -> None:
+    verdict, reason = checked(lambda half_id, payload: Odd(), "id", b"")  # type: ignore[arg-type, return-value]
+
+    assert (verdict, reason) == (marq.UNKNOWN, "the check raised RuntimeError: do not look")
 
 
 def test_one_that_takes_too_long_is_unknown() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from operator import methodcaller
 from typing import Any
 
+from marq.core.markers.reason import told
 from marq.errors import PayloadError, QueueError
 from marq.message import Delivery
 from marq.work.handler import Handler
@@ -90,7 +91,7 @@ class Job:
             return wanted, handler.arguments(wanted) if wanted else []
 
     def failed(self, queue: str, error: BaseException) -> None:
-        reason = _told(error)
+        reason = told(error)
         settle(self.deliveries, lambda delivery: delivery.retry(None, reason))
         # Afterwards: it runs handlers and filters of the user's.
         log.warning("handler failed", extra={"queue": queue}, exc_info=error)
@@ -131,15 +132,6 @@ def _let_go(delivery: Delivery[Any], error: Exception) -> None:
     if not delivery.settled:
         with contextlib.suppress(QueueError):  # lost already
             delivery.let_go()
-
-
-def _told(error: BaseException) -> str:
-    """The error in words; its own text is a stranger's code."""
-    with contextlib.suppress(BaseException):
-        return f"{type(error).__name__}: {error}"
-    with contextlib.suppress(BaseException):
-        return type(error).__name__
-    return "an error without a name"
 
 
 def _decodes(delivery: Delivery[Any], handler: Handler) -> bool:

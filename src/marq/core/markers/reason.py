@@ -6,6 +6,8 @@ are kept in the tracker's state and written again with every restatement and dea
 
 from __future__ import annotations
 
+import contextlib
+
 REASON_CHARS = 300
 """What is kept of a reason."""
 
@@ -17,3 +19,12 @@ def cleaned(text: str) -> str:
     mark. What is clean already comes back as it is.
     """
     return text[:REASON_CHARS].encode("utf-8", "replace").decode()
+
+
+def told(error: BaseException) -> str:
+    """The error in words; its own text is a stranger's code."""
+    with contextlib.suppress(BaseException):
+        return f"{type(error).__name__}: {error}"
+    with contextlib.suppress(BaseException):
+        return type(error).__name__
+    return "an error without a name"
