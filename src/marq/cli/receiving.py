@@ -6,17 +6,19 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import typer
 
 import marq
 from marq.core.duration import Duration, milliseconds
-from marq.errors import ConfigError, DeliveryError
+from marq.errors import ConfigError, DeliveryError, NotConnected
 from marq.stopping import Stopping
 from marq.work.job import Deliveries
 
 BATCH = 100
+_GIVE_BACK_S = 30.0
 _LOOK_S = 0.5
 """How long one receive waits at most: the time it takes to hear that one should stop."""
 
@@ -117,8 +119,13 @@ def _give_back(batch: Deliveries) -> None:
     """Whoever comes next has them at once, and no attempt is counted."""
     unsettled = [delivery for delivery in batch if not delivery.settled]
     receipts = [receipt for delivery in unsettled for receipt in _tried(delivery.give_back)]
-    for receipt in receipts:
-        _tried(receipt.result)
+    try:
+        for receipt in receipts:
+            _tried(partial(receipt.result, _GIVE_BACK_S))
+    except TimeoutError:
+        raise NotConnected(
+            "not given back, for no broker takes the copies: they come back when their leases end"
+        ) from None
 
 
 def _tried(call: Callable[[], T]) -> list[T]:

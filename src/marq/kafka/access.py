@@ -199,10 +199,10 @@ class Access:
         self._closed = True
         with contextlib.ExitStack() as last:  # each of them, even if one before it fails
             last.callback(self._disconnect)
-            if self._senders is not None:
-                last.callback(self._senders.close)
             if self._markers is not None:
                 last.callback(self._markers.close)
+            if self._senders is not None:  # first: what is given back ends once its copy is sent
+                last.callback(self._senders.close)
 
     def _disconnect(self) -> None:
         found, self._connection = self._connection, None

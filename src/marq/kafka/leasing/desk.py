@@ -43,6 +43,8 @@ class Desk:
         self.lock = threading.Lock()
         self.dirty: deque[Any] = deque()
         """Handouts of which something is to be written."""
+        self.copied: deque[Any] = deque()
+        """Messages that were given back and end once their copies are in the log."""
         self.claims: dict[int, Any] = {}
         """Committed claims with something open, by sequence."""
         self.kept: set[Any] = set()

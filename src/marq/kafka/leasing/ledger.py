@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from marq.core.markers.marker import Claim, KeepAlive
 from marq.errors import QueueError
 from marq.kafka.leasing.append_time import AppendTime
 from marq.kafka.leasing.desk import Desk
+from marq.kafka.leasing.given_back import GivenBack
 from marq.kafka.leasing.handout import Handout
 from marq.kafka.leasing.live import LiveClaim
 from marq.kafka.leasing.statements import LedgerBatch, Reply, Statement
@@ -40,6 +42,7 @@ class Ledger(Desk):
     dirty: deque[Handout]
     claims: dict[int, LiveClaim]
     kept: set[Handout]
+    copied: deque[GivenBack]
 
     def claim(self, claim: Claim, messages: list[Any], end: int) -> LiveClaim:
         """A claim about to be written."""
@@ -75,9 +78,16 @@ class Ledger(Desk):
         known = [handout for handout in kept if handout.begun_known]
         return Beat(KeepAlive(claims[0].claim.id.worker, sequences), claims, known)
 
+    def end_copied(self) -> None:
+        """End what was given back and whose copy is in the log by now; several threads may."""
+        for given in list(self.copied):
+            if given.step():
+                with contextlib.suppress(ValueError):  # another thread was faster
+                    self.copied.remove(given)
+
     def unwritten(self) -> int:
         """Messages that were settled, of which nothing is written yet."""
-        return sum(handout.unwritten for handout in list(self.dirty))
+        return len(self.copied) + sum(handout.unwritten for handout in list(self.dirty))
 
     def in_hands(self) -> bool:
         """Whether there is anything that may still be settled."""

@@ -104,6 +104,8 @@ class Markers:
         while not self._closing:
             self._dirty.wait(max(0.0, min(self._next_beat - time.monotonic(), _POLL_S)))
             self.clock.tick()
+            for ledger in self.ledgers:
+                ledger.end_copied()
             if self._dirty.is_set():
                 time.sleep(FLUSH_S)
                 with contextlib.suppress(Exception):  # told to those it concerns
@@ -117,6 +119,7 @@ class Markers:
         """Write what has gathered."""
         self._dirty.clear()
         for ledger in self.ledgers:
+            ledger.end_copied()
             self.flush_ledger(ledger)
 
     def flush_ledger(self, ledger: Desk) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from marq.core.fate import redelivery, settling
 from marq.core.messages.header import Past
 from marq.kafka.client.record import stored
+from marq.kafka.leasing.given_back import GivenBack
 from marq.kafka.leasing.handout import Handout
-from marq.kafka.receiving.tickets import GIVE_BACK_S, wait_for
 from marq.message import Retry
 from marq.receipt import Receipt
 
@@ -45,9 +44,7 @@ def extend(handout: Handout, index: int, duration_ms: int) -> tuple[Handout, Rec
 
 
 def give_back(handout: Handout, index: int, message: Any) -> Receipt[None]:
-    """Let someone else have it: the copy first, then the end; a crash between the two delivers
-    it twice."""
+    """Let someone else have it; see `GivenBack`."""
     past = handout.claim.retried.get(index, ())
     copy = redelivery.given_back(stored(message), handout.home.queue, handout.attempt, past=past)
-    wait_for(handout.home.write(copy), time.monotonic() + GIVE_BACK_S)
-    return handout.end(index)
+    return GivenBack(handout.home.write(copy), handout, index)
