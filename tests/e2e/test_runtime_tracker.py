@@ -13,7 +13,9 @@ import pytest
 
 from marq import embedded
 from marq.embedded import state, supervisor
+from tests.e2e import second_user
 from tests.e2e.runtime_command import Command, Marq, directory, eventually, marq
+from tests.spark_ports import refuse_open_doors
 
 __all__ = ["directory", "marq"]
 pytestmark = [pytest.mark.java, pytest.mark.e2e]
@@ -66,6 +68,8 @@ def test_the_tracker_is_started_again_when_killed_but_not_when_another_took_over
     assert "the tracker keeps time" in shown(marq, directory)
     processes = family(first.pid)
     assert has_jvm(first.pid)
+    refuse_open_doors(processes)
+    assert second_user.can_read(directory) == []
     status_tells_that_no_time_is_kept_while_spark_stands_still(directory, processes)
 
     os.kill(processes[0].pid, signal.SIGKILL)
