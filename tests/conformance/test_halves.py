@@ -225,15 +225,20 @@ def test_a_group_with_open_halves_is_not_deleted(world: World, database: Databas
         orders.delete_producer_group(shop.name)
 
 
-def test_what_could_not_be_delivered_is_refused_before_it_is_sent(
-    world: World, database: Database
+@pytest.mark.parametrize("deletes", ["the queue", "the group"])
+def test_what_could_not_be_decided_is_refused_before_it_is_sent(
+    world: World, database: Database, deletes: str
 ) -> None:
     orders = world.queue()
     shop = group(world, orders, database)
+    operator = world.reconnect()
 
     with pytest.raises(marq.ConfigError, match="no option"):
         shop.half(b"1", dely="1s")  # type: ignore[call-arg]
-    world.broker.delete_queue(orders.name)
+    if deletes == "the queue":
+        operator.delete_queue(orders.name)
+    else:
+        operator.queue(orders.name).delete_producer_group(shop.name)
 
     def refused() -> bool:
         try:

@@ -120,8 +120,9 @@ class MemoryHalves:
     def send(self, message: Message, terms: HalfSending, waits: bool) -> Receipt[MemoryHalf]:
         with self._shared.caught_up():
             self._shared.definition(terms.queue)
-            if self._shared.catalog.made(terms.queue) != terms.half.made:
-                raise ConfigError(halves.made_again(terms.queue))
+            group, wanted = terms.half.group, (terms.queue, terms.half.made)
+            if self._shared.catalog.producer_group(group) != wanted:
+                raise ConfigError(halves.deleted(group, terms.queue))
             meta = halves.half_meta(terms.queue, terms.half, message)
             headers = header.join(meta, message.headers)
             record = Outgoing(names.DELAYED, 0, message.key, message.value, headers)

@@ -187,8 +187,8 @@ def still_open(group: str, number: int) -> str:
     )
 
 
-def made_again(queue: str) -> str:
+def deleted(group: str, queue: str) -> str:
     return (
-        f"queue {queue!r} was deleted since this producer group was opened: open the group of the "
-        f"queue that there is now"
+        f"producer group {group!r} or its queue {queue!r} was deleted since the group was opened: "
+        f"open it again"
     )

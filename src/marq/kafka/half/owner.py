@@ -71,8 +71,9 @@ class KafkaHalves:
 
     def _refuse(self, message: Message, terms: HalfSending) -> None:
         """Refuse what could not be committed."""
-        if self._access.recent_catalog().made(terms.queue) != terms.half.made:
-            raise ConfigError(halves.made_again(terms.queue))
+        group, wanted = terms.half.group, (terms.queue, terms.half.made)
+        if self._access.recent_catalog().producer_group(group) != wanted:
+            raise ConfigError(halves.deleted(group, terms.queue))
         said = sum(len(name) + len(value or b"") + 8 for name, value in message.headers)
         size = len(message.value) + len(message.key or b"") + said + _HEADERS_BYTES
         most = self._limits.get(terms.queue, size)
