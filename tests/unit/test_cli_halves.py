@@ -47,6 +47,7 @@ def test_open_ones_are_listed_with_group_owner_and_checks(shop: Shop) -> None:
     listed = shop.marq("half", "ls", "--json")
     of_others = shop.marq("half", "ls", "letters")
 
+    assert half.id in shop.marq("half", "ls").stdout, "whole, however narrow the terminal"
     found = json.loads(listed.stdout)
     assert (found["id"], found["queue"], found["group"]) == (half.id, "orders", "shop")
     assert (found["age"], found["asked"], found["payload"]) == ("5s", 0, "seven")

@@ -38,7 +38,9 @@ def rows(found: list[Value], columns: tuple[str, ...], as_json: bool, otherwise:
         for each in found:
             typer.echo(line(each))
     elif found:
-        table = Table(*(column.replace("_", " ") for column in columns))
+        table = Table()
+        for column in columns:  # an id is there to be typed again: others give way
+            table.add_column(column.replace("_", " "), no_wrap=column == "id")
         for each in found:
             table.add_row(*(cell(_short(column, each[column])) for column in columns))
         Console().print(table)
