@@ -11,6 +11,7 @@ from pyspark import daemon
 
 import marq.spark.acting
 import marq.spark.folding
+from marq.spark import state_connection
 
 LOADED = (
     marq.spark.acting,
@@ -21,6 +22,7 @@ LOADED = (
 )
 
 if __name__ == "__main__":
+    state_connection.leave_closing_to_the_jvm()
     # Workers collect garbage after every task: not all that was loaded here, each time again.
     gc.collect()
     gc.freeze()
