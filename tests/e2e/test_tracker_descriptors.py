@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import psutil  # type: ignore[import-untyped]
 import pytest
 
 import marq

@@ -23,6 +23,10 @@ _FILES = (
 
 _SQL_METRICS = "org.apache.spark.sql.execution.ui.SQLAppStatusListener"
 
+_STATE_SERVER = (
+    "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer"
+)
+
 _SECRET = "(?i)secret|password|passphrase|token|jaas|access[.]?key|keystore[.]key|url"
 
 # Hadoop runs chmod for every file it makes, several in a batch: the quick way to start a process.
@@ -102,6 +106,8 @@ def start(master: str, name: str, local_dir: Path, more: Mapping[str, str]) -> S
     for key, value in {**settings, **more}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    # It warns of each key that is asked for and not there, hundreds at a start.
+    _quieten(session, _STATE_SERVER)
     if submitted:
         _bring(session, needed)
     return session
@@ -119,8 +125,13 @@ def _bring(session: SparkSession, needed: list[str]) -> None:
     for jar in needed:
         session.sql(f"ADD JAR '{jar}'")
     # It looks for their metrics elsewhere, in vain, and writes pages about it at every batch.
+    _quieten(session, _SQL_METRICS)
+
+
+def _quieten(session: SparkSession, logger: str) -> None:
+    """Hear nothing of it but errors."""
     log4j = session.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
-    log4j.core.config.Configurator.setLevel(_SQL_METRICS, log4j.Level.ERROR)
+    log4j.core.config.Configurator.setLevel(logger, log4j.Level.ERROR)
 
 
 def _place(master: str, submitted: bool, local_dir: Path, temporary: Path) -> dict[str, str]:
