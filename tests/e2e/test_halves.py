@@ -21,12 +21,14 @@ import msgspec
 import pytest
 
 import marq
+from marq import embedded
 from marq.embedded import tether
 from tests.conftest import Tracked
 from tests.e2e import halves_shop
 from tests.e2e.halves_shop import STEPS, ShopPlan
 from tests.e2e.kafka_fixtures import new_name
 from tests.e2e.kafka_process import eventually
+from tests.tracker_process import TrackerProcess
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 240.0
@@ -109,8 +111,11 @@ class Street:
 
     def freeze_amid(self, shop: ShopProcess) -> None:
         """Stop it while blocks of it are open."""
-        assert eventually(lambda: any(o == shop.process.pid for _, o in self.orders().values()))
+        assert eventually(lambda: self.has_ordered(shop))
         shop.process.send_signal(signal.SIGSTOP)
+
+    def has_ordered(self, shop: ShopProcess) -> bool:
+        return any(owner == shop.process.pid for _, owner in self.orders().values())
 
     def orders(self) -> dict[str, tuple[str, int]]:
         database = halves_shop.connected(str(self.database))
@@ -215,4 +220,38 @@ def test_thousands_with_the_tracker_killed_and_its_checkpoint_lost(
         counted = found.judge(interrupted)
 
     assert counted.total() >= 2_000
+    print(counted)
+
+
+@soak
+def test_one_of_three_brokers_is_killed_amid(tmp_path: Path) -> None:
+    runtime = embedded.start(tmp_path / "three", 3, tracker=False, parent=os.getpid())
+    servers = runtime.bootstrap_servers
+    try:
+        with (
+            TrackerProcess(servers, tmp_path / "checkpoint") as tracker,
+            street(servers, tmp_path) as found,
+        ):
+            tracker.wait_until_ready()
+            found.shop().wait_for("ready")
+            killed = [
+                found.shop(orders=200, dies_at=step, nth=100, seed=number)
+                for number, step in enumerate(STEPS)
+            ]
+            lively = found.shop(orders=600, pause_s=0.05, seed=60, check_after=LONG)
+            for shop in (*killed, lively):
+                shop.wait_for("ready")
+            assert eventually(lambda: found.has_ordered(lively))
+            brokers = embedded.status(runtime.directory).brokers
+            assert brokers[1].pid
+            os.kill(brokers[1].pid, signal.SIGKILL)
+            for shop in (*killed, lively):
+                shop.wait_for("done")
+
+            found.wait_until_decided()
+            counted = found.judge({shop.process.pid for shop in killed})
+    finally:
+        embedded.stop(runtime.directory)
+
+    assert counted["orders"] >= 600
     print(counted)
