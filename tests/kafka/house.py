@@ -11,7 +11,7 @@ from marq.kafka.client.seeker import Seeker
 from marq.kafka.cluster.admin import Admin
 from marq.kafka.cluster.stats_log import StatsWriter
 from marq.kafka.tracker.act import report
-from marq.kafka.tracker.housekeeping import Keeping
+from marq.kafka.tracker.housekeeping import Keeping, Readers
 from marq.kafka.tracker.trimming import YOUNG_MS
 
 
@@ -26,7 +26,9 @@ class House:
         self.recent_catalog = backend.catalog
         self.later_ms = YOUNG_MS + 1_000
         servers = kafka.bootstrap_servers
-        self._seeker = Seeker(config.reader(servers, {}))
+        self._readers = Readers(
+            Seeker(config.reader(servers, {})), Seeker(config.glancing(servers, {}))
+        )
         self._writer = StatsWriter(
             config.producer(servers, {}, 0), config.reader(servers, {}), names.STATS
         )
@@ -34,7 +36,7 @@ class House:
 
     def anew(self) -> Keeping:
         """Another tracker's, that knows nothing yet."""
-        self.keeping = Keeping(self, self._seeker, self._writer, self._now_ms)
+        self.keeping = Keeping(self, self._readers, self._writer, self._now_ms)
         return self.keeping
 
     def _now_ms(self) -> int:

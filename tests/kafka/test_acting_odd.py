@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import Any
 from uuid import uuid4
@@ -32,7 +32,7 @@ from marq.core.markers.marker import (
 )
 from marq.core.messages.stored import Outgoing
 from marq.core.names import DEFAULT
-from marq.errors import ConfigError, NotConnected
+from marq.errors import ConfigError, NotConnected, QueueError
 from marq.kafka.backend import Kafka
 from marq.kafka.client import config
 from marq.kafka.client.seeker import Seeker, Stretch
@@ -316,10 +316,10 @@ class Denied(Tools):
 
     hidden = ""
 
-    def topic(self, topic: str) -> tuple[bytes, int] | None:
-        if topic == self.hidden:
-            raise ConfigError("it takes DESCRIBE on the topic")
-        return super().topic(topic)
+    def topics(self, topics: Iterable[str]) -> dict[str, tuple[bytes, int] | QueueError | None]:
+        refused = ConfigError("it takes DESCRIBE on the topic")
+        found = super().topics(topics)
+        return {topic: refused if topic == self.hidden else found[topic] for topic in found}
 
 
 def test_a_topic_that_may_not_be_looked_at_costs_one_try_and_no_message(

@@ -18,7 +18,10 @@ from marq.kafka.backend import Kafka
 from marq.kafka.client import config
 from marq.kafka.cluster import topics
 from marq.kafka.cluster.admin import Admin
+from marq.kafka.cluster.troubles import Troubles
+from marq.kafka.tracker.heard import Heard
 from marq.kafka.tracker.idle_groups import IdleGroups
+from marq.kafka.tracker.queue_topics import KNOWN_S, QueueTopics
 from tests.e2e.kafka_fixtures import Connect, NewQueue, new_name
 from tests.e2e.kafka_process import eventually
 from tests.kafka.house import House
@@ -108,9 +111,33 @@ def test_partitions_that_an_operator_added_are_counted_trimmed_and_purged(
     house.keep()
 
     assert house.admin.starts(name, 2) == [0, NUMBER - 2]
-    assert house.keeping._stats[name][1].ready == 2
+    said = house._writer._said[name]
+    assert said is not None and said[0].ready == 2
     queue.purge()
     assert queue.definition.purged[f"{name}:1"] == NUMBER
+
+
+def test_partitions_added_to_a_topic_that_is_known_are_seen_after_a_while_or_before_a_trim(
+    house: House, connect: Connect, kafka: embedded.Runtime
+) -> None:
+    name, now = connect().queue(new_name(), partitions=1).name, [0.0]
+    catalog, troubles = house.recent_catalog(), Troubles()
+    looks = [QueueTopics(house.admin, troubles, lambda: now[0]) for _ in range(2)]
+
+    def seen(look: QueueTopics, anew: bool = False) -> int:
+        return len(look.look(catalog, [name], Heard(), anew)[name].spans)
+
+    assert [seen(look) for look in looks] == [1, 1]
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
+    for future in admin.create_partitions([NewPartitions(name, 2)]).values():
+        future.result(30)
+    house.admin.wait_until_led(name)
+    assert eventually(lambda: (house.admin.describe(name) or (b"", 0))[1] == 2)
+
+    assert [seen(look) for look in looks] == [1, 1]
+    assert seen(looks[0], anew=True) == 2
+    now[0] += KNOWN_S
+    assert seen(looks[1]) == 2
 
 
 def test_what_was_appended_lately_stays(house: House, new_queue: NewQueue) -> None:
@@ -246,7 +273,8 @@ def test_a_queue_whose_topic_is_gone_keeps_no_other_from_being_counted_and_trimm
     assert eventually(noticed)
 
     assert house.admin.starts(queue.name, 1) == [NUMBER - 2]
-    assert house.keeping._stats[queue.name][1].ready == 2
+    said = house._writer._said[queue.name]
+    assert said is not None and said[0].ready == 2
     broker.delete_queue(gone.name)
 
 

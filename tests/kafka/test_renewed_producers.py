@@ -9,9 +9,8 @@ from marq.core import names
 from marq.core.names import DEFAULT
 from marq.kafka.backend import Kafka
 from marq.kafka.client import config
-from marq.kafka.cluster.stats_log import StatsReader, StatsWriter
+from marq.kafka.cluster.stats_log import Counts, StatsReader, StatsWriter
 from marq.kafka.tracker.ticks import Ticks
-from marq.message import Stats
 from tests.e2e.kafka_process import eventually
 from tests.fatal_errors import fail_for_good
 
@@ -37,8 +36,8 @@ def test_time_goes_on_after_a_producer_has_failed_for_good(
     assert eventually(lambda: told(later_ms))
 
 
-def counts(ready: int) -> Stats:
-    return Stats(ready=ready, in_flight=0, delayed=0, dead=0, oldest_age=0.0)
+def counts(ready: int) -> Counts:
+    return Counts(ready=ready)
 
 
 def test_counts_and_signs_of_life_are_written_after_a_producer_has_failed_for_good(
@@ -55,12 +54,13 @@ def test_counts_and_signs_of_life_are_written_after_a_producer_has_failed_for_go
 
     def says(ready: int, at_ms: int) -> bool:
         writer.write({QUEUE: counts(ready)}, at_ms, dict.fromkeys({*others, QUEUE}, 1))
-        return reader.read(QUEUE) == counts(ready) and reader.alive_ms == at_ms
+        found = reader.read(QUEUE, at_ms)
+        return found is not None and found.ready == ready and reader.alive_ms == at_ms
 
     assert eventually(lambda: says(1, 100))
     fail_for_good(writer._producer._producer)
 
     assert eventually(lambda: says(2, 200))
     writer.write({}, 300, dict.fromkeys(others, 1))
-    assert eventually(lambda: reader.read(QUEUE) is None)
+    assert eventually(lambda: reader.read(QUEUE, 300) is None)
     reader.close()

@@ -12,14 +12,23 @@ from marq.core import names
 from marq.errors import ConfigError
 from marq.kafka.backend import Kafka
 from marq.kafka.client import config
-from marq.kafka.cluster.stats_log import AGAIN_S, FEATURES, StatsReader, StatsWriter
+from marq.kafka.cluster.admin import Admin
+from marq.kafka.cluster.stats_log import (
+    AGAIN_S,
+    AT_ONCE,
+    FEATURES,
+    Counts,
+    StatsReader,
+    StatsWriter,
+)
 from marq.message import Stats
 from tests.e2e.kafka_fixtures import NewQueue, new_name
 from tests.e2e.kafka_process import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.kafka]
 
-SOME = Stats(1, 2, 3, 4, 5.0)
+SOME = Counts(1, 2, 3, 4, oldest_ms=5_000)
+SOME_AT_10_S = Stats(1, 2, 3, 4, 5.0)
 
 
 @pytest.fixture
@@ -30,7 +39,7 @@ def reader(kafka: embedded.Runtime, backend: Kafka) -> Iterator[StatsReader]:
 
 
 def by_a_tracker(
-    kafka: embedded.Runtime, stats: dict[str, Stats], at_ms: int, queues: Iterable[str]
+    kafka: embedded.Runtime, stats: dict[str, Counts], at_ms: int, queues: Iterable[str]
 ) -> None:
     """What one that has just started writes first."""
     servers = kafka.bootstrap_servers
@@ -78,9 +87,9 @@ def test_records_of_another_release_are_read_and_those_that_are_none_ignored(
         (b"", b'{"at_ms":12,"features":["fold","by-moon"],"more":{}}'),
     )  # fmt: skip
 
-    assert reader.read(older.decode()) == Stats(7, 0, 0, 0, 0.0)
-    assert reader.read(newer.decode()) == Stats(7, 0, 0, 0, 1.0)
-    assert reader.read(wrong.decode()) is None
+    assert reader.read(older.decode(), 10_000) == Stats(7, 0, 0, 0, 0.0)
+    assert reader.read(newer.decode(), 10_000) == Stats(7, 0, 0, 0, 1.0)
+    assert reader.read(wrong.decode(), 10_000) is None
     assert (reader.alive_ms, reader.features) == (12, frozenset({"fold", "by-moon"}))
 
 
@@ -92,7 +101,7 @@ def test_what_a_tracker_does_not_know_is_refused(
         reader.require(FEATURES[0])
 
     by_a_tracker(kafka, {}, 13, reader.keys())
-    assert eventually(lambda: reader.read("") is None and reader.alive_ms == 13)
+    assert eventually(lambda: reader.read("", 10_000) is None and reader.alive_ms == 13)
     reader.require(FEATURES[0])
 
 
@@ -108,16 +117,16 @@ def test_what_a_replaced_tracker_wrote_last_does_not_stay(
         now=lambda: now[0],
     )
     queues = {**dict.fromkeys(reader.keys(), 1), queue: 1}
-    old = Stats(9, 9, 9, 9, 9.0)
+    old = Counts(9, 9, 9, 9, oldest_ms=1_000)
     newest.write({queue: SOME}, 2, queues)
     assert newest.flush(10)
     by_a_tracker(kafka, {queue: old}, 1, queues)
-    assert eventually(lambda: reader.read(queue) == old)
+    assert eventually(lambda: reader.read(queue, 10_000) == Stats(9, 9, 9, 9, 9.0))
 
     now[0] += AGAIN_S
     newest.write({queue: SOME}, 3, queues)
 
-    assert eventually(lambda: reader.read(queue) == SOME)
+    assert eventually(lambda: reader.read(queue, 10_000) == SOME_AT_10_S)
 
 
 def test_a_queue_that_was_made_again_inherits_no_counts(
@@ -126,8 +135,8 @@ def test_a_queue_that_was_made_again_inherits_no_counts(
     queue = new_name()
     by_a_tracker(kafka, {queue: SOME}, 1, {*reader.keys(), queue})  # version 1 made it
 
-    assert eventually(lambda: reader.read(queue, made=1) == SOME)
-    assert reader.read(queue, made=3) is None
+    assert eventually(lambda: reader.read(queue, 10_000, made=1) == SOME_AT_10_S)
+    assert reader.read(queue, 10_000, made=3) is None
 
 
 def test_where_the_tracker_is_gone_counts_are_of_this_moment(
@@ -141,3 +150,31 @@ def test_where_the_tracker_is_gone_counts_are_of_this_moment(
     found = queue.stats()
 
     assert (found.ready, found.delayed, found.dead) == (1, 1, 0)
+
+
+def test_what_grows_old_is_not_written_again_and_much_is_written_in_turns(
+    kafka: embedded.Runtime, reader: StatsReader
+) -> None:
+    servers, others = kafka.bootstrap_servers, reader.keys()
+    writer = StatsWriter(config.producer(servers, {}, 0), config.reader(servers, {}), names.STATS)
+    mine = [new_name() for _ in range(AT_ONCE + 10)]
+    queues = dict.fromkeys((*others, *mine), 1)
+
+    def written(at_ms: int, counts: dict[str, Counts]) -> int:
+        """How many records a round writes, the sign of life aside."""
+        assert writer.flush(10)
+        (before,) = Admin(config.common(servers, {}), 10).ends(names.STATS, 1)
+        writer.write(counts, at_ms, queues)
+        assert writer.flush(10)
+        (after,) = Admin(config.common(servers, {}), 10).ends(names.STATS, 1)
+        return after - before - 1
+
+    assert written(10_000, dict.fromkeys(mine, SOME)) == AT_ONCE
+    assert written(20_000, dict.fromkeys(mine, SOME)) == 10
+    assert written(30_000, dict.fromkeys(mine, SOME)) == 0
+
+    def age() -> float:
+        last = reader.read(mine[-1], 35_000)
+        return last.oldest_age if last else 0.0
+
+    assert eventually(lambda: age() == 30.0)

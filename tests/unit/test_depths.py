@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from marq.kafka.tracker.depths import Depths, taken
+from marq.kafka.tracker.depths import STRETCH, Depths, taken
 
 IDS = {"orders": b"a" * 16, "bills": b"b" * 16}
 
@@ -97,17 +97,23 @@ def fragile(message: Any) -> Any:
     return stored(message)
 
 
+def counted(depths: Depths, place: tuple[str, int], start: int, end: int) -> list[tuple[int, int]]:
+    """The records there, read as far as it goes."""
+    depths.follow({place: (start, end)})
+    return list(depths.records(place, start, end))
+
+
 def test_what_was_read_is_not_read_again_but_in_another_topic_of_the_name(
     depths: Depths, log: Log
 ) -> None:
     depths.know(IDS)
-    depths.records(("orders", 0), 0, 5)
+    counted(depths, ("orders", 0), 0, 5)
     depths.know(IDS)
-    depths.records(("orders", 0), 0, 7)
+    counted(depths, ("orders", 0), 0, 7)
     assert log.read_spans == [("orders", 0, 0, 5), ("orders", 0, 5, 7)]
 
     depths.know({**IDS, "orders": b"c" * 16})
-    depths.records(("orders", 0), 0, 9)
+    counted(depths, ("orders", 0), 0, 9)
 
     assert log.read_spans[2:] == [("orders", 0, 0, 9)]
 
@@ -116,16 +122,50 @@ def test_what_a_transaction_hides_is_counted_when_it_has_ended(depths: Depths, l
     place, span = ("orders", 0), (0, 5)
     log.decided = 3
 
-    assert list(depths.records(place, *span)) == [(0, 3)]
+    assert counted(depths, place, *span) == [(0, 3)]
     assert len(taken(depths.messages({place: span}), place)) == 3
 
     log.decided = 5
-    assert list(depths.records(place, *span)) == [span]
+    assert counted(depths, place, *span) == [span]
     assert len(taken(depths.messages({place: span}), place)) == 5
 
 
 def test_what_was_trimmed_before_it_was_counted_is_not_asked_for(depths: Depths, log: Log) -> None:
-    depths.records(("orders", 0), 0, 5)
+    counted(depths, ("orders", 0), 0, 5)
 
-    assert list(depths.records(("orders", 0), 7, 9)) == [(7, 9)]
+    assert counted(depths, ("orders", 0), 7, 9) == [(7, 9)]
     assert log.read_spans[-1] == ("orders", 0, 7, 9)
+
+
+def test_of_many_records_some_are_read_at_a_time_and_the_rest_is_reckoned(
+    depths: Depths, log: Log
+) -> None:
+    place, end = ("orders", 0), 2 * STRETCH + 5
+
+    assert counted(depths, place, 0, end) == [(0, end)]
+    assert log.read_spans == [("orders", 0, 0, STRETCH)]
+    assert depths.is_behind(place, end)
+    counted(depths, place, 0, end)
+    counted(depths, place, 0, end)
+    assert not depths.is_behind(place, end)
+    assert log.read_spans[1:] == [
+        ("orders", 0, STRETCH, 2 * STRETCH),
+        ("orders", 0, 2 * STRETCH, end),
+    ]
+
+
+def test_what_was_read_of_one_queue_is_known_when_others_were_looked_at_meanwhile(
+    depths: Depths, log: Log
+) -> None:
+    depths.messages({("orders", 0): (0, 2)})
+    depths.messages({("bills", 0): (0, 2)})
+    depths.follow({("orders", 0): (0, 3), ("bills", 0): (0, 4)})
+    read = list(log.read_spans)
+
+    depths.messages({("orders", 0): (0, 2), ("bills", 0): (0, 2)})
+    depths.follow({("orders", 0): (0, 3), ("bills", 0): (0, 4)})
+    assert log.read_spans == read
+
+    depths.forget_others({"bills"})
+    depths.messages({("orders", 0): (0, 2), ("bills", 0): (0, 2)})
+    assert log.read_spans == [*read, ("orders", 0, 0, 2)]

@@ -43,6 +43,17 @@ def test_a_topic_that_nobody_was_asked_for_is_not_gone() -> None:
     assert not gone.look(SOURCES, {}, now=GONE_S)
 
 
+def test_a_topic_is_gone_only_if_it_was_missing_when_it_was_asked_for_again() -> None:
+    """With tens of thousands of topics that may be a long time after it was missing first."""
+    gone = Gone()
+    gone.look(SOURCES, {"orders": None}, now=0)
+
+    assert not gone.look(SOURCES, {}, now=GONE_S)
+    assert gone.look(SOURCES, {"orders": None}, now=GONE_S + 1) == {OLD}
+    assert gone.look(SOURCES, {}, now=GONE_S + 2) == {OLD}
+    assert not gone.look(SOURCES, {"orders": OLD}, now=GONE_S + 3)
+
+
 def test_what_travels_with_each_batch_is_small_however_many_topics_were_deleted() -> None:
     """What has 1 MB Spark writes to a file, batch by batch, that it never removes."""
     gone = Gone()

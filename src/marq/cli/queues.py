@@ -43,7 +43,7 @@ def list_all(url: Url = None, as_json: Json = False) -> None:
     """List the queues and their options."""
     with connected(url) as broker:
         catalog = broker.backend.catalog()
-        found = [shown.definition(name, queue) for name, queue in catalog.definitions()]
+        found = [shown.definition(name, queue) for name, queue in sorted(catalog.definitions())]
         newer = [name for name in catalog.queues() if catalog.is_newer(name)]
     if newer:
         typer.echo(f"made by a newer marq, upgrade to see them: {', '.join(newer)}", err=True)

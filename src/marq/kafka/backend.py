@@ -242,8 +242,9 @@ class Kafka(Access):
         """What the tracker wrote last; where none runs, from a look at the logs."""
         self.definition(queue)
         reader = self._connected().stats
-        found = reader.read(queue, self.recent_catalog().made(queue))
-        if found is None or self.now_ms() > reader.alive_ms + LATE_MS:
+        now_ms = self.now_ms()
+        found = reader.read(queue, now_ms, self.recent_catalog().made(queue))
+        if found is None or now_ms > reader.alive_ms + LATE_MS:
             return counts.stats(self, queue)
         return found
 

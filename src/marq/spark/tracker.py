@@ -31,7 +31,7 @@ from marq.kafka.groups.keeping import GroupKeeping
 from marq.kafka.tracker import ownership
 from marq.kafka.tracker.act import report
 from marq.kafka.tracker.catalog_keeping import CatalogKeeping
-from marq.kafka.tracker.housekeeping import Keeping
+from marq.kafka.tracker.housekeeping import Keeping, Readers
 from marq.kafka.tracker.ticks import Ticks
 from marq.settings import Settings
 from marq.spark import acting, pipeline, session
@@ -121,7 +121,10 @@ class Tracker:
         self.metrics = Metrics(clocks, options.metrics_port, options.metrics_host)
         self._keeping = Keeping(
             self._kafka,
-            Seeker(config.reader(options.servers, self._extra)),
+            Readers(
+                Seeker(config.reader(options.servers, self._extra)),
+                Seeker(config.glancing(options.servers, self._extra)),
+            ),
             StatsWriter(
                 self._producer,
                 config.reader(options.servers, self._extra),

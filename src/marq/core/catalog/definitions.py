@@ -112,6 +112,11 @@ class Catalog:
         found = self._kept.get((QUEUE, queue))
         return found.made if found and found.entry.exists else 0
 
+    def all_made(self) -> dict[str, int]:
+        """Every queue there is, with the version that made it."""
+        there = [kept for (kind, _), kept in list(self._kept.items()) if kind == QUEUE]
+        return {kept.entry.name: kept.made for kept in there if kept.entry.exists}
+
     # Queues.
 
     def queue(self, name: str) -> QueueDefinition | None:
@@ -141,8 +146,8 @@ class Catalog:
         )
 
     def definitions(self) -> Iterator[tuple[str, QueueDefinition]]:
-        """All queues that this release understands."""
-        for (kind, name), kept in sorted(self._kept.items()):
+        """All queues that this release understands, in no order."""
+        for (kind, name), kept in list(self._kept.items()):
             if kind == QUEUE and kept.entry.definition is not None:
                 yield name, kept.entry.definition
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
@@ -21,6 +22,11 @@ from marq.kafka.client.refusals import refusal, unreachable
 from marq.kafka.client.seeker import Place
 
 _METADATA_S = 5.0
+_AT_ONCE = 500
+_KNOWN_S = 5.0
+"""How long those are waited for that need not be known."""
+_LONGER_S = 1.0
+"""An answer that is late is told by the client itself, a moment later."""
 _NEWEST: Any = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
 
 
@@ -46,7 +52,7 @@ class Offsets:
         asked = {TopicPartition(*place): spec for place in places}
         until = time.monotonic() + self._timeout_s
         while True:
-            found, errors = self._ask(asked)
+            found, errors = self._ask(asked, self._timeout_s)
             if not errors:
                 return [found[place] for place in places]
             self._refuse(topic, errors.values(), time.monotonic() > until)
@@ -62,23 +68,29 @@ class Offsets:
 
     def known(self, asked: dict[TopicPartition, Any]) -> dict[Place, int]:
         """The offsets; partitions that were deleted or have no leader now are left out."""
-        if not asked:
-            return {}
-        found, errors = self._ask(asked)
+        known: dict[Place, int] = {}
+        items = iter(asked.items())
+        # What the client does for a question grows faster than the number of partitions in it.
+        while portion := dict(islice(items, _AT_ONCE)):
+            known |= self._known(portion)
+        return known
+
+    def _known(self, asked: dict[TopicPartition, Any]) -> dict[Place, int]:
+        found, errors = self._ask(asked, min(_KNOWN_S, self._timeout_s))
         moved = {topic for (topic, _), error in errors.items() if codes.is_moved(error)}
         self._look_for_leaders(moved)
         return {place: each.offset for place, each in found.items()}
 
     def _ask(
-        self, asked: dict[TopicPartition, Any]
+        self, asked: dict[TopicPartition, Any], timeout_s: float
     ) -> tuple[dict[Place, Any], dict[Place, KafkaError]]:
         found: dict[Place, Any] = {}
         errors: dict[Place, KafkaError] = {}
-        futures = self._client.list_offsets(asked, request_timeout=self._timeout_s)
+        futures = self._client.list_offsets(asked, request_timeout=timeout_s)
         for partition, future in futures.items():
             place = (partition.topic, partition.partition)
             try:
-                answer = future.result(self._timeout_s)
+                answer = future.result(timeout_s + _LONGER_S)
             except TimeoutError:
                 raise unreachable(self._servers) from None
             except KafkaException as error:

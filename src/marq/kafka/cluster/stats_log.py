@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from itertools import islice
 from typing import Annotated, Any
 
 import msgspec
@@ -22,6 +22,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from marq.errors import ConfigError
 from marq.kafka.client import codes
@@ -37,11 +38,12 @@ _ALIVE = ""
 """The key of the tracker's sign of life."""
 FEATURES = ("newer-entries", "catalog-snapshots", "catalog-groups", "halves")
 """What this release's tracker knows, by name: a client may need one that not every tracker has."""
-_UNKNOWN = b""
-"""What the topic has where the last write failed."""
 AGAIN_S = 60.0
 """So often all is written though it has not changed: a tracker that was replaced may have written
-since, and a producer may have been given up with what it had not written."""
+since, and a producer may have been given up with what it had not written. Of more than a thousand
+queues less often."""
+AT_ONCE = 250
+"""So many records are written in a round, half a second, at most; others wait for their turn."""
 LATE_MS = 10_000
 """After so long without a sign of life no tracker counts."""
 _Count = Annotated[int, Meta(ge=0, le=1 << 62)]
@@ -56,19 +58,35 @@ class Sign(msgspec.Struct, frozen=True):
     """What that tracker knows."""
 
 
-class _Counts(msgspec.Struct):
+class Counts(msgspec.Struct, frozen=True):
+    """What was counted of a queue: the same, as long as nothing happens to it."""
+
     ready: _Count = 0
     in_flight: _Count = 0
     delayed: _Count = 0
     dead: _Count = 0
-    oldest_age: Annotated[float, Meta(ge=0)] = 0.0
     halves: _Count = 0
+    oldest_ms: _Count = 0
+    """When the oldest open message was sent; 0: there is none, or an earlier release wrote this."""
+
+    def age(self, now_ms: int) -> float:
+        """Seconds since then."""
+        return max(0, now_ms - self.oldest_ms) / 1_000 if self.oldest_ms else 0.0
+
+
+class _Record(Counts, frozen=True):
+    oldest_age: Annotated[float, Meta(ge=0)] = 0.0
+    """As of when this was written, for earlier releases."""
     made: _Count = 0
     """The version that made the queue; 0: an earlier release wrote this."""
 
+    def stats(self, now_ms: int) -> Stats:
+        age = self.age(now_ms) if self.oldest_ms else self.oldest_age
+        return Stats(self.ready, self.in_flight, self.delayed, self.dead, age, self.halves)
+
 
 _sign = msgspec.json.Decoder(Sign)
-_counts = msgspec.json.Decoder(_Counts)
+_record = msgspec.json.Decoder(_Record)
 
 
 class StatsWriter:
@@ -83,32 +101,37 @@ class StatsWriter:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._now = now
-        self._all_at = 0.0
+        self._all_at = now() + AGAIN_S
+        self._left: set[str] = set()
+        """Of what an earlier tracker has left records."""
         self._topic = topic
         self._producer = RenewedProducer({**settings, "message.timeout.ms": 5_000})
         self._reader = StatsReader(reader, topic, timeout_s)
-        self._written: dict[str, bytes | None] | None = None
-        """What the topic has, by key; None: not looked yet what an earlier tracker left there."""
+        self._said: dict[str, tuple[Counts, int] | None] = {}
+        """What the topic is to have, with the version that made the queue; None: nothing."""
+        self._waiting: dict[str, None] | None = None
+        """What is to be written, in turn; None: not looked yet what an earlier tracker left."""
 
-    def write(self, stats: Mapping[str, Stats], at_ms: int, queues: Mapping[str, int]) -> None:
+    def write(self, counts: Mapping[str, Counts], at_ms: int, queues: Mapping[str, int]) -> None:
         """Write these, and remove what belongs to none of the queues, which are given with the
         versions that made them."""
-        if self._written is None:
-            self._written = dict.fromkeys(self._reader.keys(), _UNKNOWN)
+        if self._waiting is None:
+            self._waiting = {}
+            self._left = set(self._reader.keys())
             self._reader.close()
+        for key, found in counts.items():
+            self._say(key, (found, queues.get(key.partition("/")[0], 0)))
+        for key in [*self._said, *self._left]:
+            if key.partition("/")[0] not in queues:
+                self._say(key, None)
+                self._left.discard(key)
         if self._now() >= self._all_at:
-            self._all_at = self._now() + AGAIN_S
-            self._written.update(dict.fromkeys(self._written, _UNKNOWN))
-        wanted: dict[str, bytes | None] = {
-            key: None for key in self._written if key.partition("/")[0] not in queues
-        }
-        for queue, counts in stats.items():
-            made = queues.get(queue.partition("/")[0], 0)
-            wanted[queue] = msgspec.json.encode({**asdict(counts), "made": made})
-        for key, value in wanted.items():
-            if key not in self._written or self._written[key] != value:
-                self._put(key, value, self._written)
-        self._put(_ALIVE, msgspec.json.encode(Sign(at_ms, FEATURES)), {})
+            self._all_at = self._now() + AGAIN_S * max(1, len(self._said) / 1_000)
+            self._waiting |= dict.fromkeys(self._said)
+        for key in list(islice(self._waiting, AT_ONCE)):
+            del self._waiting[key]
+            self._put(key, at_ms)
+        self._produce(_ALIVE, msgspec.json.encode(Sign(at_ms, FEATURES)))
         self._producer.poll(0)
         if (refused := self._producer.refused()) is not None:
             raise refused
@@ -117,16 +140,34 @@ class StatsWriter:
         """Wait until all is in the topic; whether it is."""
         return self._producer.flush(timeout_s)
 
-    def _put(self, key: str, value: bytes | None, written: dict[str, bytes | None]) -> None:
+    def _say(self, key: str, said: tuple[Counts, int] | None) -> None:
+        assert self._waiting is not None
+        if key not in self._said or self._said[key] != said:
+            self._said[key] = said
+            self._waiting[key] = None
+
+    def _put(self, key: str, at_ms: int) -> None:
+        said = self._said[key]
+        if said is None:
+            del self._said[key]
+            return self._produce(key, None)
+        counts, made = said
+        record = _Record(**asdict(counts), oldest_age=counts.age(at_ms), made=made)
+        self._produce(key, msgspec.json.encode(record))
+
+    def _produce(self, key: str, value: bytes | None) -> None:
         def report(error: KafkaError | None, message: Any) -> None:
             if error is not None:
-                written[key] = _UNKNOWN  # the broker is away: the next round writes it again
-            elif value is None and written.get(key) is None:
-                written.pop(key, None)
+                self._again(key)  # the broker is away: the next round writes it
 
-        written[key] = value
         if not self._producer.produce(self._topic, value, key.encode(), partition=0, told=report):
-            written[key] = _UNKNOWN
+            self._again(key)
+
+    def _again(self, key: str) -> None:
+        assert self._waiting is not None
+        if key:
+            self._said.setdefault(key, None)
+            self._waiting[key] = None
 
 
 class StatsReader:
@@ -138,20 +179,20 @@ class StatsReader:
         self._timeout_s = timeout_s
         self._consumer: Consumer | None = None
         self._lock = threading.Lock()
-        self._counts: dict[str, tuple[int, Stats] | None] = {}
-        """By key, with the version that made the queue; None: a record that cannot be read."""
+        self._counts: dict[str, _Record | None] = {}
+        """By key; None: a record that cannot be read."""
         self.alive_ms = 0
         """When the tracker last gave a sign of life; 0: never."""
         self.features: frozenset[str] = frozenset()
         """What the tracker knows, as of then."""
 
-    def read(self, queue: str, made: int = 0) -> Stats | None:
+    def read(self, queue: str, now_ms: int, made: int = 0) -> Stats | None:
         """The counts of the queue that this version made, as a tracker last wrote them; None if it
         never did. A queue made again inherits none."""
         with self._lock:
             self._follow()
             found = self._counts.get(queue)
-        return found[1] if found and (not made or found[0] in (0, made)) else None
+        return found.stats(now_ms) if found and (not made or found.made in (0, made)) else None
 
     def keys(self) -> list[str]:
         """Of what there are records."""
@@ -222,8 +263,7 @@ class StatsReader:
                 self._counts.pop(key, None)
             else:
                 self._counts[key] = None
-                found = msgspec.structs.asdict(_counts.decode(value))
-                self._counts[key] = (found.pop("made"), Stats(**found))
+                self._counts[key] = _record.decode(value)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
             about = {"offset": message.offset(), "error": str(error)}
             log.info("not a record of counts", extra=about)

@@ -26,6 +26,7 @@ class Heard:
         place = (report.topic, report.partition)
         before = self._reports.get(place)
         news = _counted_otherwise(before.delayed if before else {}, report.delayed)
+        news |= _counted_otherwise(before.halves if before else {}, report.halves)
         known = self._sources.get(place, {})
         now = {} if report.has_all else dict(known)
         for each in report.sources:
@@ -44,7 +45,7 @@ class Heard:
 
     def get(self, source: HeardSource) -> SourceCount | None:
         """What is known of a source."""
-        found = (known.get(source) for known in self._sources.values())
+        found = (known.get(source) for known in list(self._sources.values()))
         return next((each for each in found if each is not None), None)
 
     def sources(self) -> Iterator[SourceCount]:

@@ -7,7 +7,7 @@ past it. That it is empty is proved by reading it, once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from marq.core.fold.counting import SourceCount
@@ -39,10 +39,15 @@ class Holes:
             return start
         return count.settled_to(start, self._empty.get((topic.topic_id, partition)))
 
+    def forget_others(self, ids: Collection[bytes]) -> None:
+        """Know nothing of topics that are not among these."""
+        self._empty = {source: runs for source, runs in self._empty.items() if source[0] in ids}
+        self._found = {source: at for source, at in self._found.items() if source[0] in ids}
+
     def look(self, topics: Iterable[Topic]) -> None:
         """Read on in the first hole of every partition."""
         stretches: dict[Place, _Stretch] = {}
-        known: dict[SourceId, Runs] = {}
+        known: dict[SourceId, Runs] = dict(self._empty)
         for topic in topics:
             for number, count in enumerate(topic.counts):
                 if count is None:
@@ -52,8 +57,7 @@ class Holes:
                 hole = count.hole(start, known[source], STRETCH)
                 if hole is not None and self._found.get(source) != hole[0]:
                     stretches[topic.name, number] = _Stretch(source, count, *hole)
-        self._empty = known  # nothing is kept of topics that are gone, nor of what was trimmed
-        self._found = {source: at for source, at in self._found.items() if source in known}
+        self._empty = known  # nothing is kept of what was trimmed
         self._read(stretches)
 
     def _read(self, stretches: dict[Place, _Stretch]) -> None:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from marq import threads
-from marq.core.catalog.definitions import Catalog
-from marq.core.fold.counting import SourceCount
+from marq.core.catalog.definitions import Catalog, QueueDefinition
 from marq.core.names import Space
+from marq.core.subject import Subject
 from marq.errors import QueueError
 from marq.kafka.client.seeker import Place, Seeker
 from marq.kafka.cluster.admin import Admin
-from marq.kafka.cluster.stats_log import StatsWriter
+from marq.kafka.cluster.stats_log import Counts, StatsWriter
 from marq.kafka.cluster.troubles import Troubles
 from marq.kafka.tracker.act.report import Report
 from marq.kafka.tracker.depths import Depths
@@ -29,7 +29,7 @@ from marq.kafka.tracker.idle_groups import IdleGroups
 from marq.kafka.tracker.queue_counts import QueueCounts
 from marq.kafka.tracker.queue_topics import QueueTopics
 from marq.kafka.tracker.trimming import Trimming
-from marq.message import Stats
+from marq.kafka.tracker.turns import QueueFacts, Turns
 
 EVERY_S = 0.5
 TRIM_EVERY_S = 10.0
@@ -53,13 +53,22 @@ class Cluster(Protocol):
         ...
 
 
+class Readers(NamedTuple):
+    """What topics are read by."""
+
+    stretches: Seeker
+    """Of thousands of records."""
+    glances: Seeker
+    """At a few here and there."""
+
+
 class Keeping:
     """What the tracker's driver does beside the query."""
 
     def __init__(
         self,
         cluster: Cluster,
-        seeker: Seeker,
+        readers: Readers,
         writer: StatsWriter,
         now_ms: Callable[[], int | None],
         keeps_time: Callable[[], bool] = lambda: True,
@@ -74,13 +83,16 @@ class Keeping:
         self._writer = writer
         self.troubles = Troubles()
         self._look = QueueTopics(self._admin, self.troubles)
-        self._counts = QueueCounts(Depths(seeker), Depths(seeker), self.troubles)
-        self._trimming = Trimming(self._admin, cluster.space, Holes(seeker), self.troubles)
+        self._counts = QueueCounts(Depths(readers.glances), Depths(readers.glances), self.troubles)
+        self._trimming = Trimming(
+            self._admin, cluster.space, Holes(readers.stretches), self.troubles
+        )
         self._idle = IdleGroups(self._admin, cluster.space)
-        self._stats: dict[str, tuple[int, Stats]] = {}
-        """By queue, with the version that made it."""
         self._heard = Heard()
         self._trims: dict[Place, int] = {}
+        self._turns = Turns()
+        self._ended: set[str] = set()
+        """Queues to be looked at anew: something has ended there, or a topic was not found."""
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._trimmed_at = float("-inf")
@@ -103,7 +115,7 @@ class Keeping:
         """What the batch just run came to."""
         with self._lock:
             for report in reports:
-                self._heard.take(report)
+                self._turns.tell(self._heard.take(report))
                 if report.trim_to:
                     self._trims[report.topic, report.partition] = report.trim_to
 
@@ -120,11 +132,6 @@ class Keeping:
         would be a lie."""
         with self._lock:
             reports, trims = self._heard.reports(), self._trims
-            sources = {
-                (each.topic_id, each.partition): each
-                for each in self._heard.sources()
-                if not each.subscription
-            }
             self._trims = {}
         if not reports or not self._keeps_time():
             return
@@ -136,35 +143,68 @@ class Keeping:
         now = time.monotonic()
         trims_queues = now >= self._trimmed_at + TRIM_EVERY_S
         catalog = self._cluster.catalog() if trims_queues else self._cluster.recent_catalog()
-        topics = self._look.look(catalog, sources, anew=trims_queues)
-        counted: dict[str, Stats] = {}
+        definitions = dict(catalog.definitions())
+        counted: dict[str, Counts] = {}
         with self.troubles.kept_apart("counting queues"):
-            counted = self._counts.of(catalog, topics, reports, now_ms)
+            counted = self._count(catalog, definitions, now_ms)
         with self.troubles.kept_apart("writing counts"):
-            self._write(catalog, counted, now_ms)
+            self._writer.write(counted, now_ms, catalog.all_made())
         if trims_queues:
             self._trimmed_at = now
             with self.troubles.kept_apart("trimming queues"):
-                self._trimming.trim(catalog, topics, now_ms)
+                self._trim(catalog, definitions, now_ms)
             with self.troubles.kept_apart("looking for deleted topics"):
-                self._look_for_gone(sources.values(), now)
+                self._look_for_gone(now)
             for chore in self._chores:
                 with self.troubles.kept_apart("keeping the catalog"):
                     chore(now_ms)
         with self.troubles.kept_apart("keeping the offsets of idle groups"):
-            self._idle.keep_one(catalog)
+            self._idle.keep_one(definitions)
 
-    def _write(self, catalog: Catalog, counted: dict[str, Stats], now_ms: int) -> None:
-        """What could not be counted now is as it was when it last could."""
-        made = {queue: catalog.made(queue) for queue in catalog.queues()}
-        before = {queue: each for queue, each in self._stats.items() if made.get(queue) == each[0]}
-        now = {queue: (made[queue], each) for queue, each in counted.items() if queue in made}
-        self._stats = before | now
-        stats = {queue: each for queue, (_, each) in self._stats.items()}
-        self._writer.write(stats, now_ms, made)
+    def _count(
+        self, catalog: Catalog, definitions: Mapping[str, QueueDefinition], now_ms: int
+    ) -> dict[str, Counts]:
+        """Count those whose turn it is."""
+        known = {
+            q: QueueFacts(catalog.queue_version(q), d.partitions + 1)
+            for q, d in definitions.items()
+        }
+        with self._lock:
+            turn = self._turns.choose(known)
+        chosen = {queue: definitions[queue] for queue in turn}
+        topics = self._look.look(catalog, chosen, self._heard, anew=False)
+        self._ended |= {
+            Subject(topic.name).queue for topic in topics.values() if topic.may_have_ended
+        }
+        self._ended |= {q for q in turn if not topics.keys() >= {q, Subject(q).letters}}
+        again = set(turn)  # if that fails
+        try:
+            found = self._counts.of(chosen, topics, self._heard.reports(), now_ms)
+            again = self._look.moved | self._counts.unfinished
+        finally:
+            with self._lock:
+                self._turns.tell(again)
+        return found
 
-    def _look_for_gone(self, sources: Collection[SourceCount], now: float) -> None:
-        found = self._admin.describe_each({source.queue for source in sources})
+    def _trim(
+        self, catalog: Catalog, definitions: Mapping[str, QueueDefinition], now_ms: int
+    ) -> None:
+        """Trim those that were looked at since the last time and in which something has ended."""
+        self._ended &= definitions.keys()
+        chosen = {queue: definitions[queue] for queue in self._ended}
+        topics = self._look.look(catalog, chosen, self._heard, anew=True)
+        with self._lock:
+            self._turns.tell(self._look.moved)
+        if topics:
+            self._trimming.trim(catalog, topics, now_ms)
+        self._ended.clear()
+        for known in (self._look, self._counts, self._trimming):
+            known.forget_others(definitions.keys())
+
+    def _look_for_gone(self, now: float) -> None:
+        sources = list(self._heard.sources())
+        asked = self._gone.turn(sources)
+        found = self._admin.describe_each(asked)
         there = {
             name: about and about[0]
             for name, about in found.items()

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 
-from marq.core.catalog.definitions import Catalog
+from marq.core.catalog.definitions import QueueDefinition
 from marq.core.names import Space
 from marq.kafka.cluster.admin import Admin
 
 log = logging.getLogger("marq.tracker")
 
 EVERY_S = 86_400.0
+_PAUSE_S = 0.5
+_SHARE = 4
+"""All are seen to within this part of the time. Each costs connections: they are spread over it."""
 
 
 class IdleGroups:
@@ -22,10 +26,14 @@ class IdleGroups:
         self._admin = admin
         self._space = space
         self._seen_at: dict[str, float] = {}
+        self._next_at = 0.0
 
-    def keep_one(self, catalog: Catalog) -> None:
+    def keep_one(self, definitions: Mapping[str, QueueDefinition]) -> None:
         """See to the next queue whose turn it is: one at a time, for each takes a moment."""
-        now, definitions = time.monotonic(), dict(catalog.definitions())
+        now = time.monotonic()
+        if now < self._next_at:
+            return
+        self._next_at = now + max(_PAUSE_S, EVERY_S / _SHARE / (1 + len(definitions)))
         self._seen_at = {q: at for q, at in self._seen_at.items() if q in definitions}
         for queue, definition in definitions.items():
             if now >= self._seen_at.get(queue, now - EVERY_S) + EVERY_S:

@@ -5,23 +5,28 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from marq.core.catalog.definitions import Catalog, QueueDefinition
+from msgspec.structs import replace
+
+from marq.core import names
+from marq.core.catalog.definitions import QueueDefinition
 from marq.core.fold.counting import SourceCount
 from marq.core.subject import Subject
 from marq.errors import QueueError
 from marq.kafka.client.seeker import Place
 from marq.kafka.cluster.reader import Span
+from marq.kafka.cluster.stats_log import Counts
 from marq.kafka.cluster.troubles import Troubles
 from marq.kafka.tracker.act.report import Report
 from marq.kafka.tracker.depths import Depths, taken
-from marq.message import Stats
 
 EXACT = 20
 """So few waiting messages of a partition are counted one by one; more are reckoned from offsets,
 and whether they are due yet is not looked at."""
+_FIRST = 5
+"""Of more, so many are looked at for the oldest: records of transactions are among them."""
 ASIDE_S = 60.0
 
 
@@ -45,6 +50,12 @@ class Topic:
                 found[self.name, number] = (first, end)
         return found
 
+    @property
+    def may_have_ended(self) -> bool:
+        """Whether something of it that is still there was claimed."""
+        known = zip(self.counts, self.spans, strict=True)
+        return any(count is not None and count.polled_to > start for count, (start, _) in known)
+
     def oldest(self) -> dict[Place, Span]:
         """Where the oldest open message of each partition lies."""
         return {
@@ -60,14 +71,25 @@ class QueueCounts:
     def __init__(self, tails: Depths, heads: Depths, troubles: Troubles) -> None:
         self._tails, self._heads = tails, heads
         self._troubles = troubles
+        self.unfinished: set[str] = set()
+        """Queues of which more dead letters are to be counted."""
         self._aside: dict[str, float] = {}
         """Queues that cannot be read, and until when they are left out: each read of one keeps
         all others waiting."""
 
+    def forget_others(self, queues: Collection[str]) -> None:
+        """Know nothing of queues that are not among these."""
+        for depths in (self._tails, self._heads):
+            depths.forget_others(queues)
+
     def of(
-        self, catalog: Catalog, topics: dict[str, Topic], reports: Iterable[Report], now_ms: int
-    ) -> dict[str, Stats]:
-        """The counts of every queue whose topics are there and can be read."""
+        self,
+        definitions: Mapping[str, QueueDefinition],
+        topics: dict[str, Topic],
+        reports: Iterable[Report],
+        now_ms: int,
+    ) -> dict[str, Counts]:
+        """The counts of those of these queues whose topics are there and can be read."""
         parked: Counter[str] = Counter()
         halves: Counter[str] = Counter()
         for report in reports:
@@ -77,10 +99,10 @@ class QueueCounts:
         self._aside = {queue: until for queue, until in self._aside.items() if now < until}
         queues = {
             queue: definition
-            for queue, definition in catalog.definitions()
+            for queue, definition in definitions.items()
             if topics.keys() >= {queue, Subject(queue).letters} and queue not in self._aside
         }
-        found: dict[str, Stats] = {}
+        found: dict[str, Counts] = {}
         with self._put_aside():
             self._look(queues, topics)
         for queue, definition in queues.items():
@@ -112,9 +134,17 @@ class QueueCounts:
         for queue, definition in queues.items():
             waiting |= topics[queue].waiting(definition.purged)
             oldest |= topics[queue].oldest()
-        few = {place: (at, min(end, at + EXACT)) for place, (at, end) in waiting.items()}
+        few = {
+            place: (at, end if end - at <= EXACT else at + _FIRST)
+            for place, (at, end) in waiting.items()
+        }
         self._waiting = self._tails.messages(few)
         self._oldest = self._heads.messages(oldest)
+        letters = [topics[Subject(queue).letters] for queue in queues]
+        ends = {(topic.name, n): span for topic in letters for n, span in enumerate(topic.spans)}
+        self._tails.follow(ends)
+        behind = (place[0] for place, (_, end) in ends.items() if self._tails.is_behind(place, end))
+        self.unfinished = set(map(names.home, behind))
 
     def _stats(
         self,
@@ -123,21 +153,22 @@ class QueueCounts:
         definition: QueueDefinition,
         parked: int,
         now_ms: int,
-    ) -> Stats:
+    ) -> Counts:
         topic = topics[queue]
         known = [count for count in topic.counts if count is not None]
         waiting = topic.waiting(definition.purged)
-        seen = [message for place in waiting for message in taken(self._waiting, place)]
-        more = sum(max(0, end - at - EXACT) for at, end in waiting.values())
-        later = sum(message.due_ms > now_ms for message in seen)
+        many = {place: end - at for place, (at, end) in waiting.items() if end - at > EXACT}
+        some = {place: taken(self._waiting, place) for place in waiting}
+        seen = [message for messages in some.values() for message in messages]
+        exact = [message for place in some.keys() - many.keys() for message in some[place]]
+        later = sum(message.due_ms > now_ms for message in exact)
         first = [message for place in topic.oldest() for message in taken(self._oldest, place)]
-        oldest_ms = min((message.sent_ms for message in (*seen, *first)), default=now_ms)
-        return Stats(
-            ready=len(seen) - later + more + sum(count.fetched for count in known),
+        return Counts(
+            ready=len(exact) - later + sum((*many.values(), *(count.fetched for count in known))),
             in_flight=sum(count.begun for count in known),
             delayed=parked + later + sum(count.held for count in known),
             dead=self._dead(topics[Subject(queue).letters]),
-            oldest_age=max(0, now_ms - oldest_ms) / 1_000,
+            oldest_ms=min((message.sent_ms for message in (*seen, *first)), default=0),
         )
 
     def _dead(self, letters: Topic) -> int:

@@ -12,8 +12,9 @@ get the request later: it is given up after some seconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
+from marq.core import names
 from marq.core.catalog.definitions import Catalog
 from marq.core.names import Space
 from marq.core.subject import Subject
@@ -40,10 +41,18 @@ class Trimming:
         self._admin = admin
         self._space = space
         self._holes = holes
+        self._topic_ids: dict[str, bytes] = {}
+        """Those that were looked at."""
         self._troubles = troubles
+
+    def forget_others(self, queues: Collection[str]) -> None:
+        """Know nothing of queues that are not among these."""
+        self._topic_ids = {t: i for t, i in self._topic_ids.items() if names.home(t) in queues}
+        self._holes.forget_others(set(self._topic_ids.values()))
 
     def trim(self, catalog: Catalog, topics: Mapping[str, Topic], now_ms: int) -> None:
         """One round; `topics` were looked up for it, and the catalog was read to its end."""
+        self._topic_ids |= {name: topic.topic_id for name, topic in topics.items()}
         with self._troubles.kept_apart("reading what nobody claimed"):
             self._holes.look(topics.values())
         ends = dict(self._ended(topics))

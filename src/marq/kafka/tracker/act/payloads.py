@@ -74,28 +74,30 @@ class Payloads:
     def _there(self, wanted: dict[Address, Event]) -> list[Address]:
         """What lies in a topic that is still the one, and in one of its partitions: reading from
         another would be in vain, and waited for."""
-        topics: dict[str, tuple[bytes, int] | None] = {}
-        for topic in {topic for topic, _, _ in wanted}:
-            try:
-                topics[topic] = self._tools.topic(topic)
-            except ConfigError:
-                topics[topic] = None
-                self._hiding.update(address[:2] for address in wanted if address[0] == topic)
-        return [
-            address
-            for address, event in wanted.items()
-            if (about := topics[address[0]]) and _is_of(event, about[0]) and address[1] < about[1]
-        ]
+        topics = self._tools.topics(topic for topic, _, _ in wanted)
+        there: list[Address] = []
+        for address, event in wanted.items():
+            about = topics[address[0]]
+            if isinstance(about, ConfigError):
+                self._hiding.add(address[:2])
+            elif isinstance(about, QueueError):
+                raise about
+            elif about and _is_of(event, about[0]) and address[1] < about[1]:
+                there.append(address)
+        return there
 
     def _checked(
         self, wanted: dict[Address, Event], found: dict[Address, Stored | None]
     ) -> FoundMessages:
         """With the topic's id compared *after* the read: ids are never used twice, so what was
         read before came from this topic or not at all."""
-        topics = {topic: self._tools.topic(topic) for topic in {topic for topic, _, _ in found}}
-        ids = {topic: about and about[0] for topic, about in topics.items()}
+        topics = self._tools.topics(topic for topic, _, _ in found)
+        for about in topics.values():
+            if isinstance(about, QueueError):
+                raise about
+        ids = {topic: about[0] for topic, about in topics.items() if isinstance(about, tuple)}
         return [
-            (event, found[address] if _is_of(event, ids[address[0]]) else None)
+            (event, found[address] if _is_of(event, ids.get(address[0])) else None)
             for address, event in wanted.items()
             if address in found
         ]
