@@ -28,6 +28,14 @@ def member(prefix: str, space: str = "marq.") -> tuple[Right, ...]:
     )
 
 
+def producer(group: str, space: str = "marq.") -> tuple[Right, ...]:
+    """What an application needs besides, to send half messages and answer for them."""
+    return (
+        Right("TOPIC", f"{space}checks.{group}", "READ", exact=True),
+        Right("GROUP", f"{space.removesuffix('.')}/checks/{group}", "READ"),
+    )
+
+
 def tracker(space: str = "marq.") -> tuple[Right, ...]:
     """Keeps time for all queues."""
     return (

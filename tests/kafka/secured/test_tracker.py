@@ -32,13 +32,16 @@ def test_each_role_works_with_its_least_rights_and_nobody_gets_at_what_the_track
 ) -> None:
     secured.allow("tracker", *roles.tracker())
     secured.allow("operator", *roles.operator())
-    secured.allow("app", *roles.application("kept"), *roles.member("kept"))
+    secured.allow(
+        "app", *roles.application("kept"), *roles.member("kept"), *roles.producer("kept-shop")
+    )
     settings, password = in_environment(secured.login("tracker")), secured.password("tracker")
     checkpoint, url = tmp_path / "checkpoint", f"kafka://{secured.servers}"
     with marq.connect(url, kafka=secured.login("operator")) as operator:
         operator.queue("kept", partitions=1, lease="1s", max_attempts=2, backoff=("1s", "1s"))
         operator.group("kept", "billing", max_members=1, members=["m"])
         operator.queue("kept-plain", partitions=1)
+        operator.queue("kept-halves", partitions=1).producer_group("kept-shop", check=committed)
     (port,) = ports.choose(1, random.Random())
     ui = ("--conf", "spark.ui.enabled=true", "--conf", f"spark.ui.port={port}")
 
@@ -46,6 +49,10 @@ def test_each_role_works_with_its_least_rights_and_nobody_gets_at_what_the_track
         tracker.wait_until_ready()
         with marq.connect(url, kafka=secured.login("app")) as broker:
             works_through(broker)
+            decides(broker)
+        with marq.connect(url, kafka=secured.login("operator")) as operator:
+            assert operator.backend.halves.seen() == []
+            operator.queue("kept-halves").delete_producer_group("kept-shop")
         pages = list(shown_by_spark(port))
         refuse_open_doors(tracker.family(), without_login={port})
         started_as = list(command_lines(tracker.family()))
@@ -98,6 +105,25 @@ def works_through(broker: marq.Broker) -> None:
     got: list[bytes] = []
     with broker.group("kept", "billing").consume("m", lambda each: take(each, got)):
         assert eventually(lambda: {b"1", b"later"} <= set(got), 60)
+
+
+def committed(half_id: str, payload: bytes) -> marq.Check:
+    return marq.COMMIT
+
+
+def decides(broker: marq.Broker) -> None:
+    """All that an application does with half messages: it decides one, and is asked about one."""
+    queue = broker.queue("kept-halves")
+    shop = queue.producer_group("kept-shop", check=committed, check_after="1s", timeout="1s")
+    with shop.half(b"decided"):
+        pass
+    shop.half(b"gone").rollback().result(30)
+    shop.half(b"asked")
+    found = [queue.receive(wait="60s")[0] for _ in range(2)]
+    assert {each.payload for each in found} == {b"decided", b"asked"}
+    for each in found:
+        each.ack().result(30)
+    assert eventually(lambda: queue.stats().halves == 0, 60)
 
 
 def take(delivery: Any, got: list[bytes]) -> None:
