@@ -91,7 +91,7 @@ def _around_acks(window: Window, before: bool) -> None:
     original = Markers.flush_ledger
 
     def wrapped(self: Markers, ledger: Any) -> None:
-        ends = any(len(handout.ended) > handout.taken for handout in ledger.dirty)
+        ends = any(len(handout.ended) > handout.ended_written for handout in ledger.dirty)
         if ends and before:
             window.enter()
         original(self, ledger)
