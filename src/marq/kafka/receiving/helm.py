@@ -21,7 +21,10 @@ class Helm:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        """Taken by itself and not by its condition: an interrupt finds no step between taking it
+        and being inside."""
+        self._changed = threading.Condition(self._lock)
         self._who = 0
         """The thread that has it; 0: nobody."""
         self._passed = 0.0
@@ -33,7 +36,7 @@ class Helm:
     def take_in_passing(self) -> bool:
         """By a taker: whether it was free, and is the taker's now."""
         self.leave()  # what was interrupted in the very act of leaving
-        with self._changed:
+        with self._lock:
             if self.half_done:
                 return False
             self._passed = time.monotonic()
@@ -45,7 +48,7 @@ class Helm:
     def take(self, timeout_s: float) -> bool:
         """By the pump's own thread: wait until no taker comes by any more, or one calls."""
         until = time.monotonic() + timeout_s
-        with self._changed:
+        with self._lock:
             while self._who or (away := self._passed + AWAY_S - time.monotonic()) > 0:
                 left = until - time.monotonic()
                 if left <= 0:
@@ -57,7 +60,7 @@ class Helm:
     def take_over(self) -> None:
         """By the pump's own thread: wait until whoever has it is done. Not for ever: he may have
         been interrupted in the very act of leaving."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: not self._who or self._is_mine, PATIENCE_S)
             self._take()
 
@@ -70,12 +73,12 @@ class Helm:
 
     def leave_to_takers(self) -> None:
         """By the pump's own thread: stay away for a while, as if one had come by."""
-        with self._changed:
+        with self._lock:
             self._passed = time.monotonic()
 
     def call(self) -> None:
         """Have the pump's own thread come at once: the taker waits for it."""
-        with self._changed:
+        with self._lock:
             self._passed = 0.0
             self._changed.notify_all()
 
@@ -87,7 +90,7 @@ class Helm:
     def leave(self) -> None:
         """Let others have it; harmless for who has it not."""
         if self._is_mine:
-            with self._changed:
+            with self._lock:
                 self.half_done = self.half_done or not self._done
                 self._who = 0
                 self._changed.notify_all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import repeat
 from typing import Any, Protocol
@@ -60,15 +60,18 @@ class KafkaInbox:
         self.write = write
         self.random = random
         self._flush = flush
-        lock = threading.RLock()
+        self.lock = lock = threading.RLock()
+        """Taken by itself and not by its conditions: an interrupt finds no step between taking it
+        and being inside."""
         self.changed, self._arrived = threading.Condition(lock), threading.Condition(lock)
         """What the pump waits for, and what takers do."""
         self.room = Room()
         self._open: OpenHandout | None = None
         self.taken_at = time.monotonic()
-        self.takers = 0
-        self.wanted = 0
-        """Messages asked for by those who wait."""
+        self._asked: dict[object, int] = {}
+        """What those who wait have asked for; changed whole, without the lock."""
+        self.torn = False
+        """Whether someone was interrupted while he took: some messages may be nowhere."""
         self.missed = False
         """Whether the last to ask went away with nothing. One message is fetched for whoever asks
         next: those who look in only now and then would always come before a fetch is through."""
@@ -89,11 +92,11 @@ class KafkaInbox:
         live.messages = []  # handed out, they are the deliveries' own: what is done is let go
         # Who comes to wait after this look has not looked in the room yet.
         if self.takers:
-            with self.changed:
+            with self.lock:
                 self._arrived.notify(len(messages))
 
     def _add_others(self, live: LiveClaim, metas: dict[int, Meta]) -> None:
-        with self.changed:
+        with self.lock:
             now_ms = self.now_ms()
             held = list(self.room.add_others(live, metas, now_ms))
             self.room.move_due(now_ms)
@@ -114,7 +117,7 @@ class KafkaInbox:
             return [delivery]
         at_once = limit if handing.at_once is None else min(limit, handing.at_once)
         definition = self.definition()  # not with the lock: once a second it asks a broker
-        with self.changed:
+        with self.lock:
             found, begun = self._take_now(at_once, handing, definition)
         if found:
             return found + deliveries(begun, self._flush) if begun else found
@@ -129,7 +132,7 @@ class KafkaInbox:
             while True:
                 under_way = supply.turn(waits=True)
                 definition = self.definition()
-                with self.changed:
+                with self.lock:
                     found, begun = self._take_now(at_once, handing, definition)
                     if found or begun:
                         break
@@ -143,21 +146,28 @@ class KafkaInbox:
     @contextmanager
     def wanting(self, limit: int = 0) -> Iterator[None]:
         """While inside, someone wants messages: the pump joins the group if it has left."""
-        with self.changed:
-            self.takers += 1
-            self.wanted += limit
-            self.changed.notify_all()
+        mine = object()
         try:
+            self._asked[mine] = limit
+            with self.lock:
+                self.changed.notify_all()
             yield
         finally:
-            with self.changed:
-                self.takers -= 1
-                self.wanted -= limit
-                self.taken_at = time.monotonic()
+            self._asked.pop(mine, None)  # at once: whatever is interrupted, nothing is fetched for
+            self.taken_at = time.monotonic()
+
+    @property
+    def takers(self) -> int:
+        return len(self._asked)
+
+    @property
+    def wanted(self) -> int:
+        """Messages asked for by those who wait."""
+        return sum(list(self._asked.values()))
 
     def wait_for_first(self, timeout_s: float) -> None:
         """Wait until there is something, or there would be by now."""
-        with self._arrived:
+        with self.lock:
             self._arrived.wait_for(lambda: self.room.waiting or self.failure, timeout_s)
 
     def _goes_on_waiting(self, until: float, handing: Handing, definition: QueueDefinition) -> bool:
@@ -205,6 +215,15 @@ class KafkaInbox:
         return len(self.room.suspects)
 
     def _take_now(
+        self, limit: int, handing: Handing, definition: QueueDefinition
+    ) -> tuple[list[Delivery[Any]], Handouts]:
+        try:
+            return self._take_unless_interrupted(limit, handing, definition)
+        except BaseException:
+            self.torn = True
+            raise
+
+    def _take_unless_interrupted(
         self, limit: int, handing: Handing, definition: QueueDefinition
     ) -> tuple[list[Delivery[Any]], Handouts]:
         self._close_open()
@@ -279,7 +298,7 @@ class KafkaInbox:
         """Hand it out again when it is due, if its lease begins by the other time."""
         arrival = self.room.next_arrival()
         ticket = Ticket(due_ms, arrival, live, index, message, attempt, begin_by_ms=begin_by_ms)
-        with self.changed:
+        with self.lock:
             self.room.wait(ticket)
             self._arrived.notify()
 
@@ -288,7 +307,7 @@ class KafkaInbox:
     def give_back_waiting(self) -> None:
         """Give back what was not handed out; nothing of it is beaten any more, so that what
         cannot be given back comes back by itself."""
-        with self.changed:
+        with self.lock:
             self._close_open()
             left = self.room.empty()
         handouts = [Handout.aside(self, ticket.live) for ticket in left]
@@ -317,14 +336,24 @@ class KafkaInbox:
             stored(ticket.message), self.queue, ticket.attempt, ticket.due_ms, past
         )
 
+    def drop_strays(self, claims: Iterable[LiveClaim]) -> None:
+        """Let go of what an interrupt left neither waiting here nor in anyone's hands: beaten on,
+        nobody would ever have it. By the pump, while nothing comes in."""
+        with self.lock:
+            waiting = self.room.recount()
+            for live in claims:
+                if live.claim.source.queue == self.queue:
+                    live.drop(live.unbegun - waiting[live])
+            self.torn = False
+
     def fail(self, error: QueueError) -> None:
         """Nothing more will come: whoever waits is told why."""
-        with self.changed:
+        with self.lock:
             self.failure = error
             self._wake_all()
 
     def close(self) -> None:
-        with self.changed:
+        with self.lock:
             self.closed = True
             self._wake_all()
 

@@ -65,7 +65,7 @@ class Pump:
         self._stopping = True
         if self._stages is not None:
             self._stages.stop()
-        with self._inbox.changed:
+        with self._inbox.lock:
             self._inbox.changed.notify_all()
         self._helm.call()
         if self._thread.ident and self._thread is not threading.current_thread():
@@ -76,6 +76,8 @@ class Pump:
     def turn(self, waits: bool = False) -> bool:
         """Poll, claim and commit in passing; whether messages are under way."""
         if self._stages is None or self._broken or not self._prefetch.is_fast:
+            return False
+        if self._inbox.torn:
             return False
         try:
             if not self._helm.take_in_passing():
@@ -117,6 +119,8 @@ class Pump:
                 raise self._broken
             if self._helm.half_done:
                 self._begin_anew()
+            elif self._inbox.torn:
+                self._mend()
             else:
                 stages.work()
                 if self._prefetch.is_fast and self._inbox.waiting:
@@ -129,7 +133,13 @@ class Pump:
         """A taker was interrupted: what it had polled is claimed by nobody, so poll it again."""
         log.warning("interrupted: joining again", extra={"queue": self.queue})
         self._leave()
+        self._mend()
         self._helm.half_done = False
+
+    def _mend(self) -> None:
+        """A taker was interrupted: what he was about to take, or to take in, is nowhere."""
+        for ledger in self._parts.markers.ledgers:
+            self._inbox.drop_strays(list(ledger.claims.values()))
 
     def _died(self, error: BaseException) -> None:
         """Whoever takes messages is told."""
@@ -143,7 +153,7 @@ class Pump:
 
     def _join_when_wanted(self) -> None:
         if self._stages is None:
-            with self._inbox.changed:
+            with self._inbox.lock:
                 self._inbox.changed.wait_for(
                     lambda: self._inbox.takers or self._stopping, timeout=_WAIT_S
                 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
@@ -104,6 +104,17 @@ class Room:
             return None
         self._went += 1
         return heappop(heap)
+
+    def recount(self) -> Counter[LiveClaim]:
+        """How many messages of each claim are in it; by who has the helm, for an interrupt may
+        have left its own count wrong."""
+        found: Counter[LiveClaim] = Counter()
+        for chunk in self.chunks:
+            found[chunk.live] += len(chunk.indexes) - chunk.next
+        found.update(each.live for each in (*self.tickets, *self.suspects))
+        self._went = self._came - found.total()
+        found.update(each.live for each in self.later)
+        return found
 
     def empty(self) -> list[Ticket]:
         """Take everything out."""

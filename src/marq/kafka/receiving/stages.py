@@ -161,7 +161,7 @@ class Stages:
 
     def _wait_for_room(self) -> int:
         until = time.monotonic() + _FULL_S
-        with self._inbox.changed:
+        with self._inbox.lock:
             while time.monotonic() < until and not self._stopping:
                 room = self._prefetch.room(self._inbox, 0)
                 if room > 0:
