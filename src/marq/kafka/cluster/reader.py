@@ -31,6 +31,8 @@ Span = tuple[int, int]
 
 _REFUSED_S = 2.0
 """Who hears nothing for so long, and is not let in, waits no longer."""
+_FOUND_S = 2.0
+"""How long a topic is looked for before it is read: a shut door is told in reading."""
 
 
 _AS_TAKEN: Config = {
@@ -86,7 +88,7 @@ class LogReader:
         try:
             with contextlib.suppress(KafkaException):  # away: the read will tell
                 # One that is told to read what it does not know takes a second to find it.
-                consumer.list_topics(topic, timeout=self._timeout_s)
+                consumer.list_topics(topic, timeout=min(_FOUND_S, self._timeout_s))
             one = _Pass(consumer, topic, left, self._settings["bootstrap.servers"])
             one.trimmed = trimmed or (lambda number: (self._start(topic, number), left[number]))
             consumer.incremental_assign(
