@@ -15,7 +15,6 @@ def application(prefix: str, space: str = "marq.") -> tuple[Right, ...]:
         Right("TOPIC", f"{space}markers", "READ", "WRITE", exact=True),
         Right("TOPIC", f"{space}delayed", "WRITE", exact=True),
         Right("GROUP", f"{space}{prefix}", "READ"),
-        Right("GROUP", f"{space}dlq.{prefix}", "DESCRIBE"),
     )
 
 

@@ -91,7 +91,7 @@ def test_a_password_that_is_changed_while_a_process_runs_is_told_at_once(
         began = time.monotonic()
 
         with caplog.at_level(logging.WARNING), pytest.raises(ConfigError, match=r"sasl\.password"):
-            broker.backend.peek("changing", 1)
+            list(broker.backend.peek("changing", 1))
 
         assert time.monotonic() - began < SOON_S
         queue.send(b"2")  # by a connection that is there already

@@ -140,7 +140,6 @@ LACKS = [
     ("READ on topic shop", SEEN, works, "READ on topic 'shop-orders'"),
     ("READ on group marq.shop", UNSEEN, receives, "READ on group 'marq.shop-orders'"),
     ("READ on group marq.shop", UNSEEN, works, "READ on group 'marq.shop-orders'"),
-    ("DESCRIBE on group marq.dlq.shop", UNSEEN, lists, "DESCRIBE on group 'marq.dlq.shop-orders'"),
     ("READ on topic shop", SEEN, looks, "READ on topic 'shop-orders.group.billing.control'"),
     ("READ on topic shop", SEEN, consumes, "READ on topic 'shop-orders.group.billing.control'"),
     ("WRITE on topic shop", SEEN, consumes, "WRITE on topic 'shop-orders.group.billing"),
