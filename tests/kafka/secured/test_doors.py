@@ -82,6 +82,7 @@ FEW = 3
 def test_a_password_that_is_changed_while_a_process_runs_is_told_at_once(
     secured: Secured, caplog: pytest.LogCaptureFixture
 ) -> None:
+    doors.of.cache_clear()  # what is told once a minute was told in another test
     secured.allow("changing", *roles.operator())
     url, settings = f"kafka://{secured.servers}", secured.login("changing")
     with marq.connect(url, kafka=settings, connect_timeout="10m") as broker:
