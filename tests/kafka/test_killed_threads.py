@@ -43,6 +43,9 @@ def work(queue: marq.Queue[bytes], is_async: bool) -> threading.Event:
 OF_A_WORKER = ["flusher", "markers", "sender", "pump-{}", "{}", "{}-0", "loop"]
 
 
+# What a dead loop was handed is never awaited.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 @pytest.mark.parametrize("name", OF_A_WORKER)
 def test_a_worker_tells_whoever_waits_for_it(doomed: marq.Broker, name: str) -> None:
     queue = doomed.queue(new_name())
@@ -58,6 +61,9 @@ def test_a_worker_tells_whoever_waits_for_it(doomed: marq.Broker, name: str) -> 
         worker.wait()
 
 
+# What a dead loop was handed is never awaited.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 @pytest.mark.parametrize("name", OF_A_WORKER)
 def test_a_worker_tells_whoever_leaves_its_block(doomed: marq.Broker, name: str) -> None:
     queue = doomed.queue(new_name())

@@ -151,9 +151,10 @@ SOON_S = 20.0
 """Within 5 s on a quiet machine, which is not what this may be; and no time-out is as short."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def letters(operator: marq.Broker) -> None:
-    """Something for everyone to do: a message, and one that was given up by hand."""
+    """Something for everyone to do: a message, and one that was given up by hand. Anew for each:
+    who may not redrive a letter to its end has claimed it, and nobody else sees it meanwhile."""
     queue = operator.queue("shop-orders")
     queue.send(b"x", key="k")
     letter = Outgoing("dlq.shop-orders", 0, b"k", b"given up", ())
